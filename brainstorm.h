@@ -1,0 +1,677 @@
+/* brainstorm.h - dynamic neural networks in static memory.   MIT licence, see LICENSE.
+ *
+ * brainstorm runs networks that decide, while they run, which part of themselves to use: mixture of
+ * experts, patch-routed super-resolution, early exits. One idea covers all of them: cells (patches, rows,
+ * samples) are routed through blocks (subnets, experts), and what is not chosen costs nothing.
+ *
+ * BUILD    Copy brainstorm.h and brainstorm.c into your project:
+ *              cc -std=c11 -O3 -c brainstorm.c            link with: -lm -lpthread
+ *
+ * SMALLEST COMPLETE PROGRAM    examples/minimal.c, compiled by the tests.
+ *
+ * CONCEPTS
+ *   cell      the unit at which the network decides: a patch of a frame, a row, a sample
+ *   domain    the set of cells that a value's rows stand for. Ops combine values of one domain, or take
+ *             a value of the root domain (one row) as a captured operand. Checked when the graph is built.
+ *   block     a straight-line piece of the graph with its own group of weights: an expert, a subnet, an arm
+ *   router    turns scores into a decision: which cells go to which blocks, with which gate
+ *   decision  counts per path, offsets, cell ids, gates and the inverse map; several tensors may follow one
+ *   scatter / gather   move rows by a decision
+ *   plan      one fixed sequence of instructions and the offset of every byte, made ahead from the maxima;
+ *             what varies in a run (row counts, extents) is data that the instructions read
+ *   session   everything mutable of one running network: bindings, state, thread pool, decisions
+ *
+ *   The way of data:   build -> check -> plan (bytes are known) -> session -> bind, run, run, run ...
+ *
+ * MEMORY   All memory is the caller's, in four arenas: persistent (graph, plan, resident weights, state),
+ *   transient (activations), staging (storage reads), slots (weights that come and go). Sizes are known
+ *   before anything runs: bs_graph_bytes for the graph and bs_plan_sizes for the rest. Nothing allocates.
+ *
+ * ERRORS   Values, never aborts, prints or exits. Graph building is sticky: after the first failure every
+ *   builder call does nothing and returns a value with id 0; bs_graph_check tells which call failed and why.
+ *   Everything else returns a bs_status and fills a caller's bs_error when one is given (it may be NULL).
+ *
+ * THREADS  A graph and a plan are immutable once planned and may be shared by any number of sessions.
+ *   A session is used by one thread at a time; it runs its own pool inside bs_run, which blocks.
+ *   Results are the same bytes for any number of threads and either order of execution (within a tier).
+ *
+ * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router. Little-endian hosts.
+ */
+#ifndef BRAINSTORM_H
+#define BRAINSTORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BS_VERSION_MAJOR 0
+#define BS_VERSION_MINOR 1
+#define BS_VERSION_PATCH 0
+#define BS_VERSION (BS_VERSION_MAJOR * 10000 + BS_VERSION_MINOR * 100 + BS_VERSION_PATCH)
+
+/* Version of the library that was linked, to compare with BS_VERSION of the header. */
+int32_t bs_version(void);
+
+/* ---------------------------------------------------------------------------------------- configuration
+ * BS_NO_POSIX     leave out the POSIX platform table (files, threads, clock); pass your own
+ * BS_NO_SIMD      scalar kernels only
+ */
+#define BS_MAX_RANK 4
+#define BS_MAX_OPERANDS 8
+#define BS_MAX_OUTPUTS 2
+#define BS_MAX_PATHS 64
+#define BS_MAX_NAME 64
+#define BS_ALIGNMENT 64 /* of every arena's base and of everything placed in it */
+
+#if defined(__cplusplus)
+#define BS_ALIGNED alignas(BS_ALIGNMENT)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define BS_ALIGNED _Alignas(BS_ALIGNMENT)
+#elif defined(__GNUC__)
+#define BS_ALIGNED __attribute__((aligned(BS_ALIGNMENT)))
+#else
+#define BS_ALIGNED
+#endif
+
+/* ------------------------------------------------------------------------------------------------ errors
+ * One list: code, number (frozen), message. */
+#define BS_STATUS_LIST(X)                                                     \
+    X(BS_OK, 0, "ok")                                                         \
+    X(BS_ERROR_ARGUMENT, -1, "an argument is out of its range")               \
+    X(BS_ERROR_GRAPH, -2, "the graph is not well formed")                     \
+    X(BS_ERROR_SHAPE, -3, "shapes do not fit")                                \
+    X(BS_ERROR_DOMAIN, -4, "values of different domains were combined")       \
+    X(BS_ERROR_ARENA, -5, "an arena is too small")                            \
+    X(BS_ERROR_LIMIT, -6, "a fixed limit was exceeded")                       \
+    X(BS_ERROR_UNBOUND, -7, "an input or output was not bound")               \
+    X(BS_ERROR_UNSUPPORTED, -8, "not supported")                              \
+    X(BS_ERROR_IO, -9, "reading or writing failed")                           \
+    X(BS_ERROR_FORMAT, -10, "the file is malformed")                          \
+    X(BS_ERROR_WEIGHTS, -11, "a weight tensor is missing or of another shape") \
+    X(BS_ERROR_PLATFORM, -12, "a platform call failed")                       \
+    X(BS_ERROR_DATA, -13, "run-time data is out of range (index, NaN score)") \
+    X(BS_ERROR_VERSION, -14, "version of header, library or file differs")
+
+typedef enum bs_status {
+#define BS_STATUS_ENUM(name, number, text) name = number,
+    BS_STATUS_LIST(BS_STATUS_ENUM)
+#undef BS_STATUS_ENUM
+} bs_status;
+
+const char *bs_status_name(bs_status status); /* "BS_ERROR_ARENA"; "BS_UNKNOWN" for other numbers */
+const char *bs_status_text(bs_status status); /* the sentence of the list above */
+
+/* What went wrong. `needed` and `available` are bytes, set for BS_ERROR_ARENA (and `arena` names it). */
+typedef struct bs_error {
+    bs_status status;
+    const char *arena; /* static string or NULL */
+    uint64_t needed;
+    uint64_t available;
+    char message[256]; /* one line: the op, the dimension, the file or key at fault and what was expected */
+} bs_error;
+
+/* ------------------------------------------------------------------------------------------------ arenas
+ * A bump arena over the caller's memory. `high_water` never shrinks. */
+typedef struct bs_arena {
+    const char *name;
+    uint8_t *base;
+    size_t size;
+    size_t used;
+    size_t high_water;
+} bs_arena;
+
+/* memory: any alignment (the arena aligns up and loses at most BS_ALIGNMENT-1 bytes). name: static string. */
+void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes);
+/* Aligned, not cleared. NULL when it does not fit. */
+void *bs_arena_take(bs_arena *arena, size_t bytes);
+
+typedef struct bs_memory {
+    bs_arena persistent, transient, staging, slots;
+} bs_memory;
+
+/* ---------------------------------------------------------------------------------------------- platform
+ * Everything the library needs from outside. NULL table = POSIX default. Threads are optional: a table
+ * with thread_start == NULL runs everything on the calling thread. */
+typedef struct bs_platform {
+    void *user;
+    uint64_t (*clock_ns)(void *user); /* monotonic */
+    void (*log)(void *user, const char *line);
+    /* Worker threads. handle: storage of BS_THREAD_BYTES. start returns 0 on success. */
+    int (*thread_start)(void *user, void *handle, void (*entry)(void *), void *argument);
+    void (*thread_join)(void *user, void *handle);
+    /* A counting gate: wait blocks while *word == seen; wake wakes every waiter after *word changed.
+     * storage: BS_GATE_BYTES, initialised by gate_init. */
+    int (*gate_init)(void *user, void *storage);
+    void (*gate_destroy)(void *user, void *storage);
+    void (*gate_lock)(void *user, void *storage);
+    void (*gate_unlock)(void *user, void *storage);
+    void (*gate_wait)(void *user, void *storage); /* called locked; may wake spuriously */
+    void (*gate_wake)(void *user, void *storage); /* called locked; wakes all */
+    /* Files, read only. open returns a handle >= 0 or -1; read returns bytes read (short = end) or -1. */
+    int64_t (*file_open)(void *user, const char *path, uint64_t *size_bytes);
+    int64_t (*file_read)(void *user, int64_t file, uint64_t offset, void *buffer, size_t bytes);
+    void (*file_close)(void *user, int64_t file);
+} bs_platform;
+
+#define BS_THREAD_BYTES 64
+#define BS_GATE_BYTES 128
+
+const bs_platform *bs_platform_default(void); /* NULL when built with BS_NO_POSIX */
+
+/* ------------------------------------------------------------------------------------------------- types
+ * One list: name, bytes an element. f16 and bf16 are storage types: arithmetic is in f32. */
+#define BS_DTYPE_LIST(X) \
+    X(BS_F32, 4, "f32")  \
+    X(BS_U8, 1, "u8")    \
+    X(BS_I8, 1, "i8")    \
+    X(BS_I32, 4, "i32")  \
+    X(BS_F16, 2, "f16")  \
+    X(BS_BF16, 2, "bf16") \
+    X(BS_U16, 2, "u16")
+
+typedef enum bs_dtype {
+#define BS_DTYPE_ENUM(name, bytes, text) name,
+    BS_DTYPE_LIST(BS_DTYPE_ENUM)
+#undef BS_DTYPE_ENUM
+        BS_DTYPE_COUNT
+} bs_dtype;
+
+const char *bs_dtype_name(bs_dtype dtype);
+size_t bs_dtype_bytes(bs_dtype dtype);
+
+/* Instruction-set tiers of the CPU kernels. Zero = the best one this machine has. */
+typedef enum bs_tier { BS_TIER_AUTO, BS_TIER_SCALAR, BS_TIER_AVX2, BS_TIER_AVX512, BS_TIER_NEON } bs_tier;
+
+bs_tier bs_tier_best(void);
+bool bs_tier_available(bs_tier tier); /* compiled in, and this machine can run it */
+const char *bs_tier_name(bs_tier tier);
+
+/* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
+ * by bs_symbol. Symbols are bound by the inputs of a run. Zero ends the list. */
+typedef int64_t bs_dim;
+#define BS_UPTO(n) (((bs_dim)1 << 40) + (bs_dim)(n))
+
+typedef struct bs_shape {
+    int32_t rank;
+    bs_dim dim[BS_MAX_RANK];
+} bs_shape;
+
+/* A caller's strided buffer. strides in elements. NULL strides (all zero) = dense row-major. */
+typedef struct bs_buffer {
+    void *data;
+    bs_dtype dtype;
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK];
+    int64_t stride[BS_MAX_RANK];
+} bs_buffer;
+
+/* ------------------------------------------------------------------------------------------------- graph */
+typedef struct bs_graph bs_graph;
+typedef struct bs_value { int32_t id; } bs_value;   /* 0: none / failed */
+typedef struct bs_router { int32_t id; } bs_router; /* 0: none / failed */
+
+/* Capacities of a graph; zero = default in brackets. */
+typedef struct bs_graph_desc {
+    int32_t max_nodes;      /* [512] */
+    int32_t max_values;     /* [768] */
+    int32_t max_text_bytes; /* [32768] names, and parameters of nodes */
+} bs_graph_desc;
+
+size_t bs_graph_bytes(const bs_graph_desc *desc); /* desc may be NULL; 0 when out of range */
+/* Lives in `arena` (persistent). NULL when it does not fit. */
+bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
+/* The sticky error of building, BS_OK when there is none. */
+bs_status bs_graph_check(const bs_graph *graph, bs_error *error);
+
+bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum);
+bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor); /* e.g. the height of a frame of twice the size */
+bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3);
+#define BS_SHAPE1(a) bs_shape_of(1, a, 0, 0, 0)
+#define BS_SHAPE2(a, b) bs_shape_of(2, a, b, 0, 0)
+#define BS_SHAPE3(a, b, c) bs_shape_of(3, a, b, c, 0)
+#define BS_SHAPE4(a, b, c, d) bs_shape_of(4, a, b, c, d)
+
+/* Values of the root domain, bound by name in a session. Images are [channels, height, width]. */
+bs_value bs_input(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
+void bs_output(bs_graph *graph, const char *name, bs_value value);
+/* State kept from run to run: read here as it was at the start of a run, zero after a reset; written at
+ * the end of a run by bs_state_write. Lives in the persistent arena, or in a buffer bound by its name. */
+bs_value bs_state(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
+void bs_state_write(bs_graph *graph, bs_value state, bs_value value);
+
+/* --------------------------------------------------------------------------------------- ops: activations */
+typedef enum bs_act {
+    BS_ACT_NONE,
+    BS_RELU,
+    BS_LEAKY_RELU, /* act_param: slope, 0 = 0.01 */
+    BS_PRELU,      /* slopes per channel from weight "<name>.prelu" */
+    BS_SIGMOID,
+    BS_TANH,
+    BS_GELU, /* erf form */
+    BS_SILU,
+    BS_CLIP, /* to 0 .. act_param, 0 = 1 */
+    BS_ACT_COUNT
+} bs_act;
+
+/* Every descriptor: `name` first (names the op in messages, and its weights), then 4-byte fields whose
+ * zero means default. */
+#define BS_PAD_VALID (-1)
+#define BS_DEPTHWISE (-1)
+
+/* x [C,H,W] -> [out,H',W']. Weights "<name>.weight" [out, C/groups, kh, kw], "<name>.bias" [out].
+ * H' = floor((H + 2 pad - dilation (kh-1) - 1) / stride) + 1.  Accumulates in f32 in a fixed order. */
+typedef struct bs_conv2d_desc {
+    const char *name;
+    int32_t out;        /* output channels, required */
+    int32_t kernel;     /* [3] square kernel, or: */
+    int32_t kernel_h, kernel_w;
+    int32_t stride;     /* [1] */
+    int32_t pad;        /* [dilation (kernel-1)/2]: "same" at stride 1; BS_PAD_VALID = none */
+    int32_t dilation;   /* [1] */
+    int32_t groups;     /* [1]; BS_DEPTHWISE = one a channel */
+    int32_t no_bias;
+    int32_t batch_norm; /* 1: "<name>.bn.weight|bias|mean|var" [out], eps 1e-5, folded when loaded */
+    int32_t act;        /* bs_act */
+    float act_param;
+} bs_conv2d_desc;
+bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
+
+/* Transposed convolution: x [C,H,W] -> [out, (H-1) stride - 2 pad + kernel + output_pad, ...].
+ * Weight "<name>.weight" [C, out, kh, kw]. */
+typedef struct bs_deconv2d_desc {
+    const char *name;
+    int32_t out, kernel /* [3] */, stride /* [1] */, pad /* [0] */, output_pad;
+    int32_t no_bias;
+    int32_t act;
+    float act_param;
+} bs_deconv2d_desc;
+bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc);
+
+/* x [..., K] -> [..., out] on the last dimension. Weights "<name>.weight" [out, K], "<name>.bias" [out]. */
+typedef struct bs_linear_desc {
+    const char *name;
+    int32_t out;
+    int32_t no_bias;
+    int32_t act;
+    float act_param;
+} bs_linear_desc;
+bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc);
+
+/* a [..., M, K] times b [..., K, N] (transpose_b: b [..., N, K]). Leading dimensions must agree. */
+typedef struct bs_matmul_desc {
+    const char *name;
+    int32_t transpose_b;
+    float scale; /* [1] */
+} bs_matmul_desc;
+bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc);
+
+/* [C r r,H,W] <-> [C,rH,rW]; channel c r r + i r + j holds the pixel (i,j) of each r x r group. */
+bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r);
+bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r);
+
+/* Element by element; shapes equal, or b's dimensions may be 1 (broadcast); b may be a captured root value. */
+bs_value bs_add(bs_graph *graph, bs_value a, bs_value b);
+bs_value bs_sub(bs_graph *graph, bs_value a, bs_value b);
+bs_value bs_mul(bs_graph *graph, bs_value a, bs_value b);
+bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param); /* BS_PRELU: use bs_prelu */
+bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name);            /* slopes "<name>.prelu" [C] */
+bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high);
+bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset); /* x scale + offset */
+
+/* Type conversion. To f32: code x scale. To u8/u16/i8/i32: round to nearest even of x scale, saturated
+ * (u16 saturates at 2^code_bits - 1, zero = 16). scale 0 = 1. */
+typedef struct bs_convert_desc {
+    const char *name;
+    int32_t dtype; /* bs_dtype */
+    float scale;
+    int32_t code_bits;
+} bs_convert_desc;
+bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc);
+
+bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32_t axis);
+typedef struct bs_slice_desc { const char *name; int32_t axis, start, length; } bs_slice_desc;
+bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc);
+bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape); /* one dimension may be -1 */
+typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_RANK]; } bs_transpose_desc;
+bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc);
+typedef struct bs_pad_desc { const char *name; int32_t top, bottom, left, right; float value; int32_t edge; } bs_pad_desc;
+bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc); /* edge: 1 replicates the edge */
+
+bs_value bs_softmax(bs_graph *graph, bs_value x); /* over the last dimension */
+typedef struct bs_norm_desc { const char *name; float epsilon; /* [1e-5] */ } bs_norm_desc;
+bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc); /* last dim; ".weight", ".bias" */
+bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc); /* channel dim 0; ".weight|bias|mean|var" */
+
+typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
+typedef struct bs_pool2d_desc {
+    const char *name;
+    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad;
+    int32_t global; /* 1: [C,H,W] -> [C]; a patch's core only */
+    int32_t count_pad; /* average: 1 divides by kernel^2 at the edges too */
+} bs_pool2d_desc;
+bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
+
+typedef enum bs_resize_kind { BS_RESIZE_NEAREST, BS_RESIZE_BILINEAR, BS_RESIZE_BICUBIC } bs_resize_kind;
+/* By an integer factor up; half-pixel centres, edges replicated. bicubic: a = cubic_a [-0.5]. u8 and u16 bicubic
+ * x2 run in integers (same codes on every tier). code_bits as in bs_convert. */
+typedef struct bs_resize_desc { const char *name; int32_t kind, factor /* [2] */; float cubic_a; int32_t code_bits; } bs_resize_desc;
+bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc);
+
+typedef enum bs_reduce_kind { BS_REDUCE_SUM, BS_REDUCE_MEAN, BS_REDUCE_MAX, BS_REDUCE_MIN } bs_reduce_kind;
+typedef struct bs_reduce_desc { const char *name; int32_t kind, axis /* negative counts from the end */; int32_t keep; } bs_reduce_desc;
+bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc);
+bs_value bs_argmax(bs_graph *graph, bs_value x);          /* last dim -> i32; first of equals */
+bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices); /* last dim; ties: lower index first */
+/* Rows of `table` (root or same domain; [N, ...]) by i32 indices [M] -> [M, ...]. An index out of range is BS_ERROR_DATA. */
+bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices);
+/* A constant from the weights: "<name>" of that dtype (f32 or i32) and shape, root domain. */
+bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
+
+/* Integer features of a patch (u8 or u16): per core area A of A samples,
+ *   energy = 16 sum((4 c - up - down - left - right)^2) / A   (edges replicated)
+ *   change = 16 sum((c - reference)^2) / A                    (reference may be id 0: change = 0)
+ * -> i32 [2], the buckets of both: 0 for 0, else 1 + floor(4 log2(v)), at most buckets-1 [64].
+ * u16 codes are first shifted right by code_bits - 8. Integer arithmetic: the same on every tier. */
+typedef struct bs_patch_features_desc { const char *name; int32_t buckets, code_bits; } bs_patch_features_desc;
+bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc);
+
+/* --------------------------------------------------------------------------------------- cells and routers */
+
+/* Leading dimension of a root value -> rows of a domain of its own (samples, tokens): [N, ...] -> N cells [...].
+ * like: a cell value whose domain the rows shall join (same count), or id 0. */
+bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like);
+/* Rows back to a root value [N, ...]. */
+bs_value bs_collect(bs_graph *graph, bs_value cells);
+
+/* A frame [C,H,W] -> cells of size x size pixels. What an op needs beyond its cell (the halo) is provided inside
+ * the frame, and ops pad at the frame's edge, so the assembled result equals the untiled network.
+ * like: cells of a frame whose extents are 1/k of this one's: joins their domain with k times their size. */
+typedef struct bs_patches_desc { const char *name; int32_t size /* [64] */; int32_t like; /* .id of a value */ } bs_patches_desc;
+bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc);
+bs_value bs_assemble(bs_graph *graph, bs_value cells); /* cells [C,h,w] of a patch domain -> frame */
+
+/* How scores become a decision. Scores are f32 or i32 [paths] a cell unless said otherwise. NaN scores: BS_ERROR_DATA. */
+typedef enum bs_protocol {
+    BS_ROUTE_TOP1,               /* the highest score; ties: the lower path. Gate: its score. */
+    BS_ROUTE_TOPK,               /* the k highest; gate: its score */
+    BS_ROUTE_THRESHOLD,          /* every path with score > threshold; none: `fallback` path (or nothing if -1) */
+    BS_ROUTE_RESIDUAL_THRESHOLD, /* 2 paths: sum of scores < threshold -> path 0, else path 1 */
+    BS_ROUTE_BINARY,             /* score [1]: score >= threshold -> path 0 (exit), else path 1 (continue) */
+    BS_ROUTE_LABEL,              /* i32 [1]: the path itself; out of range: BS_ERROR_DATA */
+    BS_ROUTE_TABLE,              /* i32 [1]: key into the table "<name>.table" i32 [keys] of paths */
+    BS_ROUTE_CAPACITY,           /* top-k, at most `capacity` cells a path: first by priority (highest score, then
+                                    lower row), later choices after earlier; excess is dropped and counted */
+    BS_ROUTE_BUDGET,             /* scores = estimated losses (i32 >= 0); cost[path] from "<name>.cost" i32 [paths].
+                                    The cheapest choice whose losses sum to at most budget x the sum over cells of
+                                    (worst - best loss): each cell minimises cost + price x loss. */
+    BS_ROUTE_CALLBACK,           /* the caller's function, named by `callback`, set in the session */
+    BS_PROTOCOL_COUNT
+} bs_protocol;
+
+typedef struct bs_route_desc {
+    const char *name;
+    int32_t protocol; /* bs_protocol */
+    int32_t paths;    /* 1 .. BS_MAX_PATHS */
+    int32_t k;        /* [1] TOPK, CAPACITY */
+    float threshold;
+    int32_t fallback; /* THRESHOLD: path + 1, 0 = nothing */
+    int32_t capacity; /* CAPACITY: cells a path */
+    int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell */
+} bs_route_desc;
+/* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
+ * BINARY / THRESHOLD: f32 [1] added to the threshold. */
+bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
+/* Rows of x that went to `path`. */
+bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
+/* BUDGET: log2 of loss per unit of cost at which the choice was made, a root value f32 [1]. */
+bs_value bs_route_price(bs_graph *graph, bs_router router);
+/* The score of the first chosen path, in the parent's rows: [1]. Cells without a path: 0. */
+bs_value bs_route_score(bs_graph *graph, bs_router router);
+
+typedef bs_value (*bs_block_function)(bs_graph *graph, bs_value x, void *user);
+/* Opens block `name` on `path`, scatters x, builds the function's nodes into it. */
+bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x,
+                   bs_block_function function, void *user);
+/* The same by hand: what is built between begin and end belongs to the block (own group of weights). */
+void bs_block_begin(bs_graph *graph, const char *name);
+void bs_block_end(bs_graph *graph);
+
+typedef enum bs_gather_mode {
+    BS_GATHER_PLACE,    /* the row of the one path the cell took (at most one path a cell) */
+    BS_GATHER_ADD,      /* sum over the cell's paths, in path order */
+    BS_GATHER_WEIGHTED, /* sum of gate x row, in path order */
+    BS_GATHER_SELECT    /* the row of the path with the largest gate */
+} bs_gather_mode;
+/* values[path] (id 0: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
+ * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. */
+typedef struct bs_gather_desc { const char *name; int32_t mode; } bs_gather_desc;
+bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc);
+
+/* -------------------------------------------------------------------------------------------------- plan
+ * Planning needs no weights and no device: a workstation can tell what a board will need. */
+typedef struct bs_plan bs_plan;
+
+typedef enum bs_order {
+    BS_ORDER_AUTO,    /* images depth first, everything else breadth first */
+    BS_ORDER_BREADTH, /* layer by layer over all rows */
+    BS_ORDER_DEPTH    /* a whole block on one tile while it stays in cache; transient memory = threads x tile */
+} bs_order;
+
+typedef enum bs_conv_choice {
+    BS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster, direct elsewhere */
+    BS_CONV_FORCE_DIRECT,
+    BS_CONV_FORCE_WINOGRAD /* where it can be done at all */
+} bs_conv_choice;
+
+/* A route that is decided ahead: the router is not run, its features are not computed, other paths are left
+ * out of the plan. */
+typedef struct bs_force {
+    const char *router;
+    int32_t path;
+} bs_force;
+#define BS_MAX_FORCES 16
+
+typedef struct bs_plan_desc {
+    int32_t threads;    /* [1] .. 64 */
+    int32_t tier;       /* bs_tier, [the best here] */
+    int32_t order;      /* bs_order */
+    int32_t conv;       /* bs_conv_choice */
+    int32_t patch_size; /* overrides the size of every patch domain (the result does not depend on it where all
+                           cells take one path); 0 = the graph's */
+    int32_t n_forces;
+    bs_force forces[BS_MAX_FORCES];
+} bs_plan_desc;
+
+/* Bytes of each arena that a session of this plan takes, padding included (the graph and the plan come on top, at
+ * what bs_graph_bytes and bs_plan_bytes say). */
+typedef struct bs_sizes {
+    uint64_t persistent, transient, staging, slots;
+} bs_sizes;
+
+size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
+/* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
+bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
+void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
+/* A printable report of arenas, blocks and steps. Returns the length it has (cut to bytes-1, always ended by NUL). */
+size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes);
+
+/* ----------------------------------------------------------------------------------------------- weights */
+/* One tensor in the caller's memory (dense, little-endian, row-major, slowest dimension first). */
+typedef struct bs_tensor {
+    const char *name;
+    bs_dtype dtype;
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK];
+    const void *data;
+} bs_tensor;
+
+/* Where weights come from: the caller's table, or a model file (bs_model_weights). */
+typedef struct bs_weight_info {
+    bs_dtype dtype;
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK];
+    uint64_t bytes;
+    uint64_t handle; /* the source's own */
+} bs_weight_info;
+
+typedef struct bs_weights {
+    const void *user;
+    /* BS_ERROR_WEIGHTS when there is none of that name. */
+    bs_status (*find)(const void *user, const char *name, bs_weight_info *info);
+    bs_status (*read)(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes);
+    const void *(*map)(const void *user, const bs_weight_info *info); /* its bytes in memory, or NULL: read it */
+} bs_weights;
+
+typedef struct bs_tensor_table {
+    const bs_tensor *tensors;
+    int32_t count;
+} bs_tensor_table;
+/* table must outlive the result. */
+bs_weights bs_weights_from_table(const bs_tensor_table *table);
+
+/* ----------------------------------------------------------------------------------------------- session */
+typedef struct bs_session bs_session;
+
+typedef struct bs_session_desc {
+    const bs_platform *platform; /* NULL: the default */
+    bs_weights weights;          /* zero: the graph has none */
+} bs_session_desc;
+
+/* Takes what bs_plan_sizes said from the four arenas, loads and prepares the weights, starts threads-1 workers.
+ * The plan and the arenas' memory must outlive the session. */
+bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error);
+void bs_session_close(bs_session *session); /* joins the workers; NULL is fine */
+
+/* Inputs, outputs and states by name. Extents of inputs set the symbols of the run; an output's or a state's buffer
+ * must have the extents of that run. The buffer's memory is used until it is bound anew. Element type = the graph's. */
+bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error);
+
+/* Scores as the router sees them: row r, path p at data[r * row_stride + p * stride]. */
+typedef struct bs_operand_view {
+    const void *data;
+    bs_dtype dtype;
+    int32_t width;
+    ptrdiff_t row_stride, stride;
+} bs_operand_view;
+
+/* BS_ROUTE_CALLBACK: fills path_of_row[rows] (-1: no path). Called on the thread of bs_run. */
+typedef bs_status (*bs_route_function)(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path_of_row);
+bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error);
+
+/* Runs the network once; blocks. After a failure, states are invalid until bs_reset_state, and the session can run again. */
+bs_status bs_run(bs_session *session, bs_error *error);
+void bs_reset_state(bs_session *session);
+/* 1 after a run that wrote states and until a reset or a failed run: what bs_state reads is a previous result. */
+bool bs_state_valid(const bs_session *session);
+
+/* What a router decided in the last run. */
+typedef struct bs_decision {
+    int32_t paths;
+    const int32_t *counts;  /* [paths] cells per path */
+    const uint64_t *ns;     /* [paths] time spent in the tiles of each path, all threads (depth first; else 0) */
+    int32_t cells;          /* of the outermost domain (the patches or rows it routes, or that contain them) */
+    const int8_t *chosen;   /* [cells] the (first) path each took, -1 none or not reached */
+    int64_t dropped;        /* choices beyond the capacity */
+} bs_decision;
+bs_status bs_decision_get(const bs_session *session, const char *router, bs_decision *decision);
+
+typedef struct bs_run_stats {
+    uint64_t runs;
+    uint64_t total_ns;   /* last run */
+    uint64_t routing_ns; /* last run: features and decisions, outside the blocks */
+} bs_run_stats;
+void bs_session_stats(const bs_session *session, bs_run_stats *stats);
+
+/* ------------------------------------------------------------------------------------------- model files
+ * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is
+ * hostile: it is checked when opened, and the graph is rebuilt by the builder above with all its checks.
+ *
+ *     bs_model *model = bs_model_open_file(&persistent, NULL, "net.gguf", &error);
+ *     bs_graph_desc room = bs_model_graph_desc(model);
+ *     bs_graph *graph = bs_graph_create(&persistent, &room);
+ *     if (bs_model_build(model, graph, NULL, &error)) ...      then plan; weights: bs_model_weights(model)
+ */
+#define BS_MODEL_VERSION 1 /* of the file format */
+#define BS_MODEL_OPSET 1   /* newest set of ops known: files of older sets are read, newer ones refused */
+#define BS_MAX_WEIGHT_NAME 96
+
+/* A caller's bytes. read gives the bytes read (fewer than asked = end) or -1. Threads: called from the thread
+ * that opens, builds or reads weights, and from no other. */
+typedef struct bs_reader {
+    void *user;
+    int64_t (*read)(void *user, uint64_t offset, void *buffer, size_t bytes);
+    uint64_t size;
+} bs_reader;
+
+typedef struct bs_model bs_model;
+
+/* Checks the file and keeps an index of it in `arena` (persistent): some 64 bytes a key, 96 a weight. NULL on failure,
+ * and the arena is as it was. file: kept open until bs_model_close; platform NULL = the default. reader: copied.
+ * memory (an array in flash): any alignment; never copied, and weights are used in place where they can be; it must
+ * outlive the model, as must everything that `user` and `platform` point to. */
+bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const char *path, bs_error *error);
+bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error);
+bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, bs_error *error);
+void bs_model_close(bs_model *model); /* closes the file; NULL is fine. The arena's bytes stay taken. */
+
+/* What the file says of itself. */
+typedef struct bs_model_facts {
+    char name[BS_MAX_NAME];
+    int32_t version, opset;
+    int32_t scale; /* super-resolution: output pixels an input pixel along a side; else 0 */
+    int32_t nodes, values, blocks, weights, symbols;
+    uint64_t file_bytes, weight_bytes, alignment;
+} bs_model_facts;
+void bs_model_facts_get(const bs_model *model, bs_model_facts *facts);
+
+/* Room that the graph of this file needs. */
+bs_graph_desc bs_model_graph_desc(const bs_model *model);
+
+/* The largest extents of an input that will be bound: they set the maxima of the symbols in its shape, and so the
+ * bytes of every arena. A dimension of 0 leaves the file's maximum. */
+typedef struct bs_model_input {
+    const char *name;
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK];
+} bs_model_input;
+
+typedef struct bs_model_build_desc {
+    const bs_model_input *inputs;
+    int32_t n_inputs;
+} bs_model_build_desc;
+
+/* Replays the stored graph into an empty one. desc may be NULL. On failure the graph is of no use. */
+bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error);
+
+/* The weights of the file, for bs_session_desc. The model must stay open while they are read, and, when it was opened
+ * from memory, as long as the session lives. */
+bs_weights bs_model_weights(const bs_model *model);
+
+/* Block `index` (0 = "main", what is outside every block) and its record in the file. */
+typedef struct bs_model_block_facts {
+    char name[BS_MAX_NAME];
+    int32_t first_node, end_node; /* of the stored graph, from 0 */
+    int32_t weights;
+    uint64_t offset, bytes; /* of the record: offset is a multiple of the file's alignment; bytes may be 0 */
+    uint32_t crc32;
+} bs_model_block_facts;
+bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts);
+/* Weight `index`: its name (BS_MAX_WEIGHT_NAME bytes; may be NULL), block (may be NULL), type and shape. */
+bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block,
+                              bs_weight_info *info);
+
+/* Reads every record and compares its CRC-32; blocks as long as that takes. */
+bs_status bs_model_check(const bs_model *model, bs_error *error);
+
+/* One line about node `index` (from 1): "   7  conv2d         small.head        16x... -> ..."; what it is for people.
+ * Returns the length it has (cut to bytes-1, always ended by NUL); 0 when there is no such node. */
+size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,25 @@
+/* arena.c - bump arenas over the caller's memory. Relies on base.h. Must never allocate. */
+#include "base.h"
+
+void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
+{
+    const size_t slack = memory ? (size_t)(-(uintptr_t)memory & (BS_ALIGNMENT - 1)) : 0;
+    memset(arena, 0, sizeof *arena);
+    arena->name = name;
+    if (!memory || bytes < slack)
+        return;
+    arena->base = (uint8_t *)memory + slack;
+    arena->size = bytes - slack;
+}
+
+void *bs_arena_take(bs_arena *arena, size_t bytes)
+{
+    const uint64_t end = bs_add_u64(arena->used, bs_align_u64(bytes));
+    if (!arena->base || end > arena->size)
+        return NULL;
+    uint8_t *memory = arena->base + arena->used;
+    arena->used = (size_t)end;
+    if (arena->used > arena->high_water)
+        arena->high_water = arena->used;
+    return memory;
+}

@@ -1,0 +1,62 @@
+/* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
+ * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
+#ifndef BS_BASE_H
+#define BS_BASE_H
+
+#include "brainstorm.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
+static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
+{
+    return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
+}
+
+static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static inline uint64_t bs_align_u64(uint64_t bytes)
+{
+    return bs_add_u64(bytes, BS_ALIGNMENT - 1) & ~(uint64_t)(BS_ALIGNMENT - 1);
+}
+
+static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+static inline int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t bs_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high) { return v < low ? low : v > high ? high : v; }
+static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
+
+/* Rounds towards minus infinity; b > 0. */
+static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
+static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+
+#if defined(__GNUC__)
+#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#else
+#define BS_PRINTF(format_index, first)
+#endif
+
+/* Fills `error` (may be NULL) and returns the status. */
+bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same, returning false. */
+bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same for an arena that is too small: `what` says what the bytes were for. */
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+
+/* Storage conversions (dtype.c). Round to nearest even. */
+float bs_f16_to_f32(uint16_t h);
+uint16_t bs_f32_to_f16(float f);
+float bs_bf16_to_f32(uint16_t h);
+uint16_t bs_f32_to_bf16(float f);
+/* One element as f32, whatever its type. */
+float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
+
+#endif

@@ -1,0 +1,70 @@
+/* error.c - status names and the filling of bs_error. Relies on base.h. Must never print. */
+#include "base.h"
+
+const char *bs_status_name(bs_status status)
+{
+    switch (status) {
+#define BS_STATUS_NAME(name, number, text) \
+    case name: return #name;
+        BS_STATUS_LIST(BS_STATUS_NAME)
+#undef BS_STATUS_NAME
+    }
+    return "BS_UNKNOWN";
+}
+
+const char *bs_status_text(bs_status status)
+{
+    switch (status) {
+#define BS_STATUS_TEXT(name, number, text) \
+    case name: return text;
+        BS_STATUS_LIST(BS_STATUS_TEXT)
+#undef BS_STATUS_TEXT
+    }
+    return "unknown status";
+}
+
+int32_t bs_version(void)
+{
+    return BS_VERSION;
+}
+
+static void error_fill(bs_error *error, bs_status status, const char *format, va_list arguments)
+{
+    if (!error)
+        return;
+    memset(error, 0, sizeof *error);
+    error->status = status;
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+}
+
+bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    error_fill(error, status, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    error_fill(error, status, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
+{
+    const uint64_t available = arena ? arena->size - arena->used : 0;
+    const char *name = arena && arena->name ? arena->name : "?";
+    bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
+            (unsigned long long)available);
+    if (error) {
+        error->arena = name;
+        error->needed = needed;
+        error->available = available;
+    }
+    return BS_ERROR_ARENA;
+}

@@ -1,0 +1,369 @@
+/* exec.c - running a plan: one interpreter for the whole session and for a tile.
+ *
+ * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
+ * runs the part's instructions on its rows, one after the other, in its own scratch. Who takes which never shows.
+ * Relies on session.h. Must never allocate, plan, or let a count decide how work is cut. */
+#include "session.h"
+#include "structure.h"
+
+#define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
+#define BATCH_ROWS 16 /* cells of a non-image op, per task */
+
+static void report_failure(bs_session *s, bs_status status, int32_t node)
+{
+    int expected = BS_OK;
+    if (status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status))
+        atomic_store(&s->failed_node, node);
+}
+
+static bool has_failed(bs_session *s)
+{
+    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- one kernel */
+
+static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+{
+    const bs_session *s = c->session;
+    const int32_t *in = bs_node_in(s->graph, node);
+    call->graph = s->graph;
+    call->node = node;
+    call->plan = &s->plan->nodes[node - s->graph->nodes];
+    call->params = node->params;
+    call->n_in = node->n_in;
+    call->n_out = node->n_out;
+    call->rows = rows;
+    call->prepared = s->weights + call->plan->prepared_offset;
+    call->scratch = c->scratch + s->plan->kernel_scratch_offset;
+    for (int32_t i = 0; i < node->n_in; i++)
+        bs_operand_make(c, in[i], s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+    for (int32_t i = 0; i < node->n_out; i++)
+        bs_operand_make(c, node->first_out + i, row, &call->out[i]);
+}
+
+static void zero_margins(const bs_context *c, const bs_call *call)
+{
+    for (int32_t i = 0; i < call->n_out; i++) {
+        const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
+        int64_t h, w;
+        if (call->out[i].rank != 3 || margin == 0)
+            continue;
+        bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
+        bs_zero_margin(&call->out[i], margin, h, w);
+    }
+}
+
+/* route_score: the score of the first chosen path, moved like any other element. */
+static bs_status run_route_score(const bs_context *c, const bs_node *node, int32_t row)
+{
+    const bs_router_info *router = &c->session->graph->routers[node->router];
+    const bs_decision_data *d = &c->decisions[node->router];
+    const int32_t path = d->chosen[row * d->per_row];
+    bs_operand score, out;
+    bs_operand_make(c, router->score, row, &score);
+    bs_operand_make(c, node->first_out, row, &out);
+    const bool narrow = score.dim[0] == 1; /* one score for all paths */
+    if (path < 0)
+        memset(out.data, 0, 4);
+    else
+        memcpy(out.data, (const uint8_t *)score.data + (narrow ? 0 : path * score.stride[0]) * 4, 4);
+    return BS_OK;
+}
+
+/* Runs the node's kernel on `rows` rows from `row`; of an image only the rows y0..y1 of the rectangle. */
+static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
+{
+    bs_call call;
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    if (bs_node_is(node, &bs_op_route_price))
+        return; /* the route wrote it */
+    if (bs_node_is(node, &bs_op_route_score)) {
+        for (int32_t r = row; r < row + rows; r++)
+            run_route_score(c, node, r);
+        return;
+    }
+    call_prepare(c, node, row, rows, &call);
+    if (band <= 0)
+        zero_margins(c, &call);
+    if (band >= 0) {
+        bs_rect *r = &call.out[0].rect;
+        const int32_t y0 = r->y0 + band * BAND_ROWS;
+        if (y0 >= r->y1)
+            return;
+        r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
+        r->y0 = y0;
+    }
+    report_failure(c->session, bs_op_get(node->op)->run(&call), i->node);
+}
+
+/* ---------------------------------------------------------------------------------------- one instruction */
+
+static void run_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
+{
+    if (i->kind == BS_INSTR_OP) {
+        run_op(c, i, row, rows, band);
+        return;
+    }
+    for (int32_t r = row; r < row + rows; r++) {
+        if (i->kind == BS_INSTR_LOAD) {
+            bs_operand o;
+            int64_t h, w;
+            bs_move_load(c, i, r);
+            bs_operand_make(c, i->value, r, &o);
+            bs_plan_core(c->session->plan, &c->session->graph->values[i->value], &h, &w);
+            if (o.rank == 3)
+                bs_zero_margin(&o, c->session->plan->values[i->value].margin, h, w);
+        } else if (i->kind == BS_INSTR_STORE) {
+            bs_move_store(c, i, r);
+        } else if (i->kind == BS_INSTR_FILL) {
+            bs_move_fill(c, i, r);
+        } else if (i->kind == BS_INSTR_REDUCE) {
+            bs_move_reduce(c, i, r);
+        }
+    }
+}
+
+/* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
+static int32_t batch_rows(const bs_session *s, const bs_instr *i)
+{
+    const bs_node *node = &s->graph->nodes[i->node];
+    const int32_t *in = bs_node_in(s->graph, node);
+    if (i->kind != BS_INSTR_OP)
+        return 1;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        const bs_value_info *v = &s->graph->values[in[k]];
+        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW && bs_node_is(&s->graph->nodes[v->node], &bs_op_scatter);
+        if (v->rank == 3 || scattered)
+            return 1;
+    }
+    return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
+}
+
+typedef struct instr_job {
+    bs_session *session;
+    const bs_instr *instr;
+    int32_t rows, batch, bands; /* bands: tasks a row, 0 = not cut */
+} instr_job;
+
+static void instr_task(void *user, int32_t index, int32_t thread)
+{
+    const instr_job *job = user;
+    if (has_failed(job->session))
+        return;
+    bs_context c = job->session->root; /* rows and decisions of the root, scratch of the thread */
+    c.thread = thread;
+    c.scratch = job->session->contexts[thread].scratch;
+    if (job->bands > 0) {
+        run_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
+    } else {
+        const int32_t first = index * job->batch;
+        run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
+    }
+}
+
+static int32_t bands_of(const bs_session *s, const bs_instr *i)
+{
+    const bs_node *node = &s->graph->nodes[i->node];
+    int64_t h, w;
+    if (i->kind != BS_INSTR_OP || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
+        s->graph->values[node->first_out].rank != 3)
+        return 0;
+    bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
+    return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
+}
+
+static void run_parallel(bs_session *s, const bs_instr *i)
+{
+    instr_job job = {s, i, s->root.domains[i->domain].count, batch_rows(s, i), bands_of(s, i)};
+    const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
+    bs_workers_run(&s->pool, instr_task, &job, tasks);
+}
+
+/* ---------------------------------------------------------------------------------------------- decisions */
+
+/* The rows of the paths of a router, now that it has decided. */
+static void open_paths(bs_context *c, int32_t router)
+{
+    const bs_graph *g = c->session->graph;
+    const bs_decision_data *d = &c->decisions[router];
+    for (int32_t k = 1; k < g->n_domains; k++) {
+        const bs_domain *domain = &g->domains[k];
+        if (domain->kind != BS_DOMAIN_PATH || domain->router != router)
+            continue;
+        c->domains[k].count = d->counts[domain->path];
+        c->domains[k].first = c->tile ? 0 : d->offsets[domain->path];
+        c->domains[k].ids = d->ids + d->offsets[domain->path];
+    }
+}
+
+static void record_decision(bs_context *c, int32_t router)
+{
+    bs_session *s = c->session;
+    const bs_decision_data *d = &c->decisions[router];
+    const int32_t domain = s->graph->routers[router].domain;
+    int32_t *counts = s->route_counts + ((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)router) * BS_MAX_PATHS;
+    for (int32_t p = 0; p < d->paths; p++)
+        counts[p] += d->counts[p];
+    for (int32_t row = 0; row < d->rows; row++)
+        s->chosen[router][bs_top_row(c, domain, row)] = (int8_t)d->chosen[row * d->per_row];
+    if (!c->tile)
+        s->dropped[router] = d->dropped;
+}
+
+static void run_route(bs_context *c, const bs_instr *i)
+{
+    const int32_t router = c->session->graph->nodes[i->node].router;
+    const bs_status status = bs_route_decide(c, router);
+    report_failure(c->session, status, i->node);
+    if (status != BS_OK)
+        return;
+    open_paths(c, router);
+    record_decision(c, router);
+}
+
+/* ------------------------------------------------------------------------------------------------ regions */
+
+typedef struct region_job {
+    bs_session *session;
+    int32_t region;
+    int32_t n_parts;
+    int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
+    int32_t first_tile[BS_MAX_PATHS + 1];
+} region_job;
+
+static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
+{
+    return s->root.domains[part->domain];
+}
+
+static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
+{
+    bs_session *s = c->session;
+    memcpy(c->domains, s->root.domains, (size_t)s->graph->n_domains * sizeof *c->domains);
+    for (int32_t r = 1; r < s->graph->n_routers; r++)
+        if (!s->plan->routers[r].in_tile)
+            c->decisions[r] = s->root.decisions[r];
+    bs_rows_state *state = &c->domains[part->domain];
+    state->count = rows;
+    state->first += first;
+    if (state->ids)
+        state->ids += first;
+}
+
+static uint64_t now_ns(const bs_session *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
+/* Time goes to the innermost path whose instructions ran. */
+static void charge(const bs_context *c, int32_t domain, uint64_t ns)
+{
+    const bs_session *s = c->session;
+    const bs_domain *d = &s->graph->domains[domain];
+    if (d->kind == BS_DOMAIN_PATH)
+        s->path_ns[((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)d->router) * BS_MAX_PATHS + (size_t)d->path] += ns;
+}
+
+static void run_tile(bs_context *c, const bs_part *part)
+{
+    bs_session *s = c->session;
+    int32_t domain = part->domain;
+    uint64_t since = now_ns(s);
+    for (int32_t k = 0; k < part->count && !has_failed(s); k++) {
+        const bs_instr *i = &s->plan->instrs[part->first + k];
+        const int32_t rows = c->domains[i->domain].count;
+        if (i->kind == BS_INSTR_ROUTE) {
+            run_route(c, i);
+            continue;
+        }
+        if (rows == 0)
+            continue;
+        if (i->domain != domain) {
+            const uint64_t now = now_ns(s);
+            charge(c, domain, now - since);
+            since = now;
+            domain = i->domain;
+        }
+        const int32_t batch = batch_rows(s, i);
+        for (int32_t row = 0; row < rows; row += batch)
+            run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
+    }
+    charge(c, domain, now_ns(s) - since);
+}
+
+static void tile_task(void *user, int32_t index, int32_t thread)
+{
+    const region_job *job = user;
+    bs_session *s = job->session;
+    int32_t k = 0;
+    if (has_failed(s))
+        return;
+    while (index >= job->first_tile[k + 1])
+        k++;
+    const bs_part *part = &s->plan->parts[job->parts[k]];
+    const int32_t tile_rows = s->plan->domains[part->domain].tile_rows;
+    const int32_t first = (index - job->first_tile[k]) * tile_rows;
+    bs_context *c = &s->contexts[thread];
+    tile_open(c, part, first, bs_min_i32(tile_rows, part_rows(s, part).count - first));
+    run_tile(c, part);
+}
+
+static void run_region(bs_session *s, const bs_instr *i)
+{
+    region_job job;
+    memset(&job, 0, sizeof job);
+    job.session = s;
+    job.region = i->node;
+    for (int32_t k = 0; k < s->plan->n_parts; k++) {
+        if (s->plan->parts[k].region != i->node || s->plan->parts[k].count == 0)
+            continue;
+        int32_t at = job.n_parts++;
+        for (; at > 0 && s->plan->parts[job.parts[at - 1]].flops < s->plan->parts[k].flops; at--)
+            job.parts[at] = job.parts[at - 1];
+        job.parts[at] = k;
+    }
+    for (int32_t k = 0; k < job.n_parts; k++) {
+        const bs_part *part = &s->plan->parts[job.parts[k]];
+        const int32_t rows = part_rows(s, part).count;
+        job.first_tile[k + 1] = job.first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
+    }
+    bs_workers_run(&s->pool, tile_task, &job, job.first_tile[job.n_parts]);
+}
+
+/* ------------------------------------------------------------------------------------------------ the run */
+
+/* Features and decisions: routes, and regions of whole cells that a later route waits for. */
+static bool counts_as_routing(const bs_plan *p, int32_t at)
+{
+    const bs_instr *i = &p->instrs[at];
+    if (i->kind == BS_INSTR_ROUTE)
+        return true;
+    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
+        if (p->parts[k].region == i->node && p->parts[k].router != 0)
+            return false;
+    for (int32_t k = at + 1; i->kind == BS_INSTR_REGION && k < p->n_top; k++)
+        if (p->instrs[k].kind == BS_INSTR_ROUTE)
+            return true;
+    return false;
+}
+
+void bs_execute(bs_session *s)
+{
+    const uint64_t start = now_ns(s);
+    s->stats.routing_ns = 0;
+    for (int32_t k = 0; k < s->plan->n_top && !has_failed(s); k++) {
+        const bs_instr *i = &s->plan->instrs[k];
+        const uint64_t since = now_ns(s);
+        if (i->kind == BS_INSTR_ROUTE)
+            run_route(&s->root, i);
+        else if (i->kind == BS_INSTR_REGION)
+            run_region(s, i);
+        else
+            run_parallel(s, i);
+        if (counts_as_routing(s->plan, k))
+            s->stats.routing_ns += now_ns(s) - since;
+    }
+    s->stats.total_ns = now_ns(s) - start;
+    s->stats.runs++;
+}

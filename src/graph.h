@@ -1,0 +1,133 @@
+/* graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
+ * Owns the data structures and the primitives that add to them. Relies on base.h. Must never know how a
+ * graph is planned or run. Everything refers to lower ids only, so one pass in order is always enough. */
+#ifndef BS_GRAPH_H
+#define BS_GRAPH_H
+
+#include "base.h"
+
+/* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
+ * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
+typedef enum bs_dim_kind { BS_DIM_CONST, BS_DIM_SYMBOL, BS_DIM_DERIVED } bs_dim_kind;
+typedef int32_t bs_dim_id;
+
+typedef struct bs_dim_info {
+    bs_dim_kind kind;
+    bs_dim_id parent;
+    int64_t mul, add, div;
+    int64_t maximum; /* the value of a constant */
+    int32_t name;    /* offset in text; 0 none */
+} bs_dim_info;
+
+/* Domain 0 is the root: one row. */
+typedef enum bs_domain_kind {
+    BS_DOMAIN_ROOT,
+    BS_DOMAIN_ROWS,    /* rows of a root tensor; count = its leading dimension */
+    BS_DOMAIN_PATCHES, /* cells of a frame; count = ceil(H/size) * ceil(W/size) */
+    BS_DOMAIN_PATH     /* the rows that a router sent along one path */
+} bs_domain_kind;
+
+typedef struct bs_domain {
+    bs_domain_kind kind;
+    int32_t parent;
+    int32_t router, path;     /* PATH */
+    bs_dim_id rows;           /* ROWS */
+    bs_dim_id height, width;  /* PATCHES: extents of the frame */
+    int32_t size;             /* PATCHES: cell size in pixels of that frame */
+    int64_t max_rows;
+    int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+} bs_domain;
+
+/* A value. In a patch domain `dims` are the extents of the whole frame, as in the untiled network; the cell is
+ * scale x domain size pixels of it. */
+typedef struct bs_value_info {
+    bs_dtype dtype;
+    int32_t rank;
+    bs_dim_id dims[BS_MAX_RANK];
+    int32_t domain;
+    int32_t node; /* that makes it */
+    int32_t output_index;
+    /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
+    int32_t scale_num, scale_den;
+} bs_value_info;
+
+typedef struct bs_node {
+    int32_t op; /* index into the op table */
+    int32_t n_in, n_out;
+    int32_t in; /* offset of n_in value ids in the operand pool */
+    int32_t first_out; /* value id; outputs are consecutive */
+    int32_t domain;    /* of the outputs (and where it runs) */
+    int32_t block;
+    int32_t router; /* route, scatter, gather: the router; else 0 */
+    int32_t path;   /* scatter */
+    const void *params; /* the descriptor, name resolved into the graph's text */
+} bs_node;
+
+typedef struct bs_block {
+    int32_t name; /* offset in text */
+    int32_t parent;
+    int32_t first_node, end_node;
+} bs_block;
+
+typedef struct bs_router_info {
+    int32_t node; /* the route node */
+    int32_t domain; /* of the scores: the parent domain */
+    int32_t score;  /* value id */
+    int32_t knob;   /* value id or 0 */
+    int32_t max_paths_per_cell;
+    const bs_route_desc *desc;
+} bs_router_info;
+
+#define BS_MAX_BLOCKS 128
+#define BS_MAX_ROUTERS 64
+#define BS_MAX_DOMAINS 512
+#define BS_MAX_DIMS 512
+
+struct bs_graph {
+    bs_status status;
+    bs_error error;
+    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
+    int32_t current_block;
+    bs_node *nodes;       /* [0] unused */
+    bs_value_info *values; /* [0] unused */
+    int32_t *operands;
+    char *text; /* names and parameters; offset 0 is "" */
+    bs_dim_info dims[BS_MAX_DIMS];
+    bs_domain domains[BS_MAX_DOMAINS];
+    bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
+    bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
+};
+
+/* Records the first failure of building; later ones are ignored. Returns false always. */
+bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+
+/* Dimensions. All return -1 on failure (recorded). */
+bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
+static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
+static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* "640", "H<=1080", "(H<=1080*2)": for messages. */
+const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
+/* "[32, 64, W<=1920]" */
+const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes);
+
+static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
+static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
+static inline const char *bs_node_name(const bs_node *node)
+{
+    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+}
+
+/* Names and parameters live in the graph's text. NULL on failure (recorded). */
+const char *bs_graph_text(bs_graph *graph, const char *text);
+int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
+
+/* Adds a node of op `op` (bs_op_index) with operands `in`; copies `params` (op->params_bytes) ; runs the op's shape
+ * rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being. */
+bs_node *bs_graph_add(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
+/* The same, returning output 0 as a handle. */
+bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
+
+#endif

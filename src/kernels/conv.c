@@ -1,0 +1,142 @@
+/* conv.c: runs a convolution task: cuts it into tiles and hands them to the tier's kernels.
+ *
+ * Owns:      the dispatch and the loops of the direct algorithm.
+ * Relies on: conv_internal.h, conv_pack.c for the layouts.
+ * Must never: do arithmetic on samples.
+ */
+#include "conv_internal.h"
+
+static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
+{
+    switch (tier) {
+    case BS_TIER_SCALAR: return bs_conv_kernels_scalar();
+    case BS_TIER_AVX2: return bs_conv_kernels_avx2();
+    case BS_TIER_AVX512: return bs_conv_kernels_avx512();
+    case BS_TIER_NEON: return bs_conv_kernels_neon();
+    case BS_TIER_AUTO: break;
+    }
+    return NULL;
+}
+
+bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    return bs_conv_kernels_of(tier) && bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
+}
+
+size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    if (algorithm != BS_CONV_WINOGRAD4 || !bs_conv_can_prepare(geometry, algorithm, tier))
+        return 0;
+    return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
+}
+
+/* One block of output channels of one group, ready to run along rows. */
+typedef struct bs_conv_block {
+    bs_conv_tile tile;
+    bs_conv_tile_kernel *const *kernels;
+    int32_t most_pixels;
+} bs_conv_block;
+
+/* Pixels are dealt out evenly: 64 by at most 14 are 13 13 13 13 12, not 14 14 14 14 8. */
+static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *out, const float *residual,
+                            int32_t pixels)
+{
+    bs_conv_tile tile = block->tile;
+    int32_t tiles = bs_conv_ceil_div(pixels, block->most_pixels);
+    for (int32_t x = 0; tiles > 0; tiles--) {
+        const int32_t count = bs_conv_ceil_div(pixels - x, tiles);
+        tile.in = in + x * tile.in_step;
+        tile.out = out + x * tile.out_pixel;
+        tile.residual = residual ? residual + x * tile.residual_pixel : NULL;
+        block->kernels[count](&tile);
+        x += count;
+    }
+}
+
+static void bs_conv_run_block(const bs_conv_geometry *g, const bs_conv_task *task, const bs_conv_block *block,
+                              int32_t in_channel)
+{
+    const int32_t channel = block->tile.channel;
+    for (ptrdiff_t y = 0; y < task->out_h; y++) {
+        const float *in = task->in + y * g->stride_h * task->in_row + in_channel;
+        const float *residual = task->residual ? task->residual + y * task->residual_row + channel : NULL;
+        bs_conv_run_row(block, in, task->out + y * task->out_row + channel, residual, task->out_w);
+    }
+}
+
+/* What all blocks have in common. Taps that lie one after the other in memory are one long run: the order of
+ * accumulation is the same, the loops are fewer. */
+static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes,
+                                    bs_conv_family family)
+{
+    const int32_t in = g->in_channels / g->groups;
+    bs_conv_tile tile = {
+        .in_row = g->dilation_h * task->in_row,
+        .in_tap = (ptrdiff_t)g->dilation_w * task->in_pixel,
+        .in_step = (ptrdiff_t)g->stride_w * task->in_pixel,
+        .rows = g->kernel_h,
+        .taps = g->kernel_w,
+        .run = in,
+        .weights = task->weights,
+        .out_pixel = task->out_pixel,
+        .residual_pixel = task->residual_pixel,
+        .task = task,
+    };
+    const bool whole = family == BS_FAMILY_OUTER || (family == BS_FAMILY_DOT && in % lanes == 0);
+    if (whole && tile.in_tap == in && g->kernel_w <= INT32_MAX / in) {
+        tile.run *= tile.taps;
+        tile.taps = 1;
+    }
+    return tile;
+}
+
+static void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+{
+    bs_conv_block block = { bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE), k->depthwise,
+                            k->depthwise_pixels };
+    for (int32_t c = 0; c < g->out_channels; c += k->lanes) {
+        block.tile.channel = c;
+        block.tile.channels = bs_conv_min(g->out_channels - c, k->lanes);
+        bs_conv_run_block(g, task, &block, c);
+        block.tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
+    }
+}
+
+static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
+                               const bs_conv_task *task)
+{
+    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
+    const ptrdiff_t taps = (ptrdiff_t)g->kernel_h * g->kernel_w;
+    bs_conv_block block = { bs_conv_tile_of(g, task, k->lanes, family), k->dot, k->dot_pixels };
+    for (int32_t group = 0; group < g->groups; group++)
+        for (int32_t first = 0; first < out;) {
+            int32_t width = BS_DOT_OUTPUTS, depth = bs_conv_round_up(in, k->lanes);
+            if (family == BS_FAMILY_OUTER) {
+                const int32_t vectors = out - first > k->lanes ? 2 : 1;
+                width = vectors * k->lanes;
+                depth = in;
+                block.kernels = k->outer[vectors];
+                block.most_pixels = k->outer_pixels[vectors];
+            }
+            block.tile.channel = group * out + first;
+            block.tile.channels = bs_conv_min(out - first, width);
+            bs_conv_run_block(g, task, &block, group * in);
+            block.tile.weights += taps * depth * width;
+            first += width;
+        }
+}
+
+void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                 const bs_conv_task *task)
+{
+    const bs_conv_kernels *kernels = bs_conv_kernels_of(tier);
+    if (!kernels || task->out_h <= 0 || task->out_w <= 0)
+        return;
+    const bs_conv_family family = bs_conv_family_of(geometry, tier);
+    if (algorithm == BS_CONV_WINOGRAD4)
+        bs_conv_winograd_run(geometry, kernels, task);
+    else if (family == BS_FAMILY_DEPTHWISE)
+        bs_conv_run_depthwise(geometry, kernels, task);
+    else
+        bs_conv_run_direct(geometry, kernels, family, task);
+}

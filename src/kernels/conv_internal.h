@@ -1,0 +1,101 @@
+/* conv_internal.h: what conv.c and the per-tier kernels say to each other.
+ *
+ * Owns:      the argument blocks of the inner kernels and the table that each tier fills in.
+ * Relies on: conv.h.
+ * Must never: be included by anything outside src/kernels.
+ */
+#ifndef BS_KERNELS_CONV_INTERNAL_H
+#define BS_KERNELS_CONV_INTERNAL_H
+
+#include "conv.h"
+
+/* Which family of inner kernels computes a direct convolution. A function of geometry and lane count only,
+ * because the packed layout follows from it. */
+typedef enum bs_conv_family {
+    BS_FAMILY_OUTER,    /* lanes are output channels; inputs are broadcast */
+    BS_FAMILY_DOT,      /* lanes are input channels; four outputs a pass, reduced at the end */
+    BS_FAMILY_DEPTHWISE /* lanes are channels, one group each */
+} bs_conv_family;
+
+/* Where a copy for each constant argument is the point. */
+#define BS_INLINE __attribute__((always_inline))
+
+enum {
+    BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
+    BS_TILE_MAX = 16,   /* no kernel takes more pixels than this */
+    BS_WINOGRAD_OUT = 4,
+    BS_WINOGRAD_IN = 6,
+    BS_WINOGRAD_POINTS = 36
+};
+
+/* A run of pixels of one output row, times one block of output channels. Strides in floats. */
+typedef struct bs_conv_tile {
+    const float *in;   /* first window of the tile, first channel of the group */
+    ptrdiff_t in_row;  /* between kernel rows */
+    ptrdiff_t in_tap;  /* between taps of a kernel row */
+    ptrdiff_t in_step; /* between the windows of neighbouring pixels */
+    int32_t rows, taps;
+    int32_t run; /* input channels of a tap (or of a whole kernel row where taps are contiguous) */
+    const float *weights;
+
+    int32_t channel;  /* first output channel of the block */
+    int32_t channels; /* valid ones: the kernel's vectors cover them, only the last may be partial */
+    float *out;       /* first pixel, first channel of the block */
+    ptrdiff_t out_pixel;
+    const float *residual; /* likewise, or NULL */
+    ptrdiff_t residual_pixel;
+    const bs_conv_task *task; /* bias, activation, order of the residual */
+} bs_conv_tile;
+
+typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
+
+/* One Winograd tile being transformed. `points` is the element of point 0; the others follow at `point_step`. */
+typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels,
+                                 float *points, ptrdiff_t point_step);
+typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
+                                  ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns);
+
+typedef struct bs_conv_kernels {
+    int32_t lanes;
+    int32_t outer_pixels[3]; /* [vectors]: the most pixels a tile may have */
+    bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
+    int32_t dot_pixels;
+    bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
+    int32_t depthwise_pixels;
+    bs_conv_tile_kernel *const *depthwise; /* [pixels] */
+    bs_conv_winograd_in *winograd_in;
+    bs_conv_winograd_out *winograd_out;
+} bs_conv_kernels;
+
+/* The table of a tier, or NULL if it is not compiled in. */
+const bs_conv_kernels *bs_conv_kernels_scalar(void);
+const bs_conv_kernels *bs_conv_kernels_avx2(void);
+const bs_conv_kernels *bs_conv_kernels_avx512(void);
+const bs_conv_kernels *bs_conv_kernels_neon(void);
+
+/* conv_pack.c: layout, known without running the tier's instructions. Lanes of each tier are fixed. */
+int32_t bs_conv_lanes(bs_tier tier);
+bs_conv_family bs_conv_family_of(const bs_conv_geometry *geometry, bs_tier tier);
+bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* conv_winograd.c */
+size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
+void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
+                          const bs_conv_task *task);
+
+static inline int32_t bs_conv_ceil_div(int32_t a, int32_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static inline int32_t bs_conv_round_up(int32_t a, int32_t b)
+{
+    return bs_conv_ceil_div(a, b) * b;
+}
+
+static inline int32_t bs_conv_min(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif

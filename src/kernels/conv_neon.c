@@ -1,0 +1,43 @@
+/* conv_neon.c: the convolution kernels of one tier, AArch64 Advanced SIMD.
+ *
+ * Owns:      the tier's kernel table.
+ * Relies on: the templates (*.inc) and simd_neon.h.
+ * Must never: contain arithmetic of its own: what differs between tiers is in simd_neon.h.
+ */
+#include "conv_internal.h"
+#include "conv_winograd.h"
+
+#if BS_HAVE_NEON_TIER
+#include "simd_neon.h"
+
+#include "repeat.h"
+
+#include "conv_epilogue.inc"
+#include "conv_outer.inc"
+#include "conv_depthwise.inc"
+#include "conv_winograd.inc"
+
+static const bs_conv_kernels bs_conv_table_neon = {
+    .lanes = BS_LANES,
+    .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },
+    .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
+    .dot_pixels = 0,
+    .dot = NULL,
+    .depthwise_pixels = 8,
+    .depthwise = BS_TIER_FN(bs_conv_depthwise),
+    .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
+    .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
+};
+
+#include "simd_end.h"
+
+const bs_conv_kernels *bs_conv_kernels_neon(void)
+{
+    return &bs_conv_table_neon;
+}
+#else
+const bs_conv_kernels *bs_conv_kernels_neon(void)
+{
+    return NULL;
+}
+#endif

@@ -1,0 +1,194 @@
+/* conv_pack.c: canonical weights -> what the kernels of a tier read.
+ *
+ * Owns:      the packed layouts, and which kernel family a geometry uses.
+ * Relies on: conv_internal.h. Runs on any machine: it knows a tier's lanes, not its instructions.
+ * Must never: depend on anything but (geometry, algorithm, tier): prepared records may be stored.
+ *
+ * Layouts, `lanes` wide, padding lanes zero:
+ *   OUTER      [group][block][kernel_h][kernel_w][in / group][vectors of the block][lanes]
+ *              blocks of two vectors of output channels, the last of one where that is enough
+ *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
+ *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
+ *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
+ */
+#include "conv_internal.h"
+#include "conv_winograd.h"
+
+
+int32_t bs_conv_lanes(bs_tier tier)
+{
+    switch (tier) {
+    case BS_TIER_SCALAR: return 4;
+    case BS_TIER_NEON: return 4;
+    case BS_TIER_AVX2: return 8;
+    case BS_TIER_AVX512: return 16;
+    case BS_TIER_AUTO: break;
+    }
+    return 0;
+}
+
+bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
+{
+    if (g->groups == g->in_channels && g->groups == g->out_channels)
+        return BS_FAMILY_DEPTHWISE;
+    if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
+        return BS_FAMILY_OUTER;
+    /* Compare the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
+    const int64_t lanes = bs_conv_lanes(tier);
+    const int64_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
+    const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) * (int64_t)bs_conv_round_up((int32_t)in, (int32_t)lanes);
+    const int64_t outer_padded = bs_conv_round_up((int32_t)out, (int32_t)lanes) * in;
+    return dot_padded * 5 <= outer_padded * 4 ? BS_FAMILY_DOT : BS_FAMILY_OUTER;
+}
+
+static bool bs_conv_valid(const bs_conv_geometry *g)
+{
+    const int32_t limit = 1 << 20;
+    const int32_t all[] = { g->in_channels, g->out_channels, g->kernel_h, g->kernel_w, g->stride_h,
+                            g->stride_w, g->dilation_h, g->dilation_w, g->groups };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i] < 1 || all[i] > limit)
+            return false;
+    return g->in_channels % g->groups == 0 && g->out_channels % g->groups == 0;
+}
+
+static bool bs_conv_is_winograd(const bs_conv_geometry *g)
+{
+    return g->kernel_h == 3 && g->kernel_w == 3 && g->stride_h == 1 && g->stride_w == 1 &&
+           g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1;
+}
+
+bool bs_conv_can_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    if (bs_conv_lanes(tier) == 0 || !bs_conv_valid(g))
+        return false;
+    return algorithm == BS_CONV_DIRECT || (algorithm == BS_CONV_WINOGRAD4 && bs_conv_is_winograd(g));
+}
+
+size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    if (!bs_conv_can_prepare(g, algorithm, tier))
+        return 0;
+    const int32_t lanes = bs_conv_lanes(tier);
+    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
+    uint64_t factors[4] = { (uint64_t)g->kernel_h * (uint64_t)g->kernel_w, (uint64_t)g->groups, (uint64_t)in,
+                            (uint64_t)bs_conv_round_up(out, lanes) };
+    if (algorithm == BS_CONV_WINOGRAD4) {
+        factors[0] = BS_WINOGRAD_POINTS;
+    } else if (bs_conv_family_of(g, tier) == BS_FAMILY_DEPTHWISE) {
+        factors[1] = factors[2] = 1;
+        factors[3] = (uint64_t)bs_conv_round_up(g->out_channels, lanes);
+    } else if (bs_conv_family_of(g, tier) == BS_FAMILY_DOT) {
+        factors[2] = (uint64_t)bs_conv_round_up(in, lanes);
+        factors[3] = (uint64_t)bs_conv_round_up(out, BS_DOT_OUTPUTS);
+    }
+    uint64_t floats = 1;
+    for (int32_t i = 0; i < 4; i++) {
+        if (floats > SIZE_MAX / sizeof(float) / factors[i])
+            return 0;
+        floats *= factors[i];
+    }
+    return (size_t)floats;
+}
+
+/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. */
+static float *bs_conv_pack_outer(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
+                                 float *to)
+{
+    for (int32_t first = 0; first < out;) {
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+        for (int32_t tap = 0; tap < taps; tap++)
+            for (int32_t i = 0; i < in; i++)
+                for (int32_t lane = 0; lane < width; lane++) {
+                    const ptrdiff_t o = first + lane;
+                    *to++ = o < out ? weights[(o * in + i) * taps + tap] : 0.0f;
+                }
+        first += width;
+    }
+    return to;
+}
+
+/* One group of DOT. */
+static float *bs_conv_pack_dot(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
+                               float *to)
+{
+    for (int32_t first = 0; first < out; first += BS_DOT_OUTPUTS)
+        for (int32_t tap = 0; tap < taps; tap++)
+            for (int32_t i = 0; i < in; i += lanes)
+                for (ptrdiff_t o = first; o < first + BS_DOT_OUTPUTS; o++)
+                    for (int32_t lane = 0; lane < lanes; lane++)
+                        *to++ = o < out && i + lane < in ? weights[(o * in + i + lane) * taps + tap] : 0.0f;
+    return to;
+}
+
+static void bs_conv_pack_depthwise(const float *weights, int32_t channels, int32_t taps, int32_t lanes, float *to)
+{
+    for (int32_t first = 0; first < channels; first += lanes)
+        for (int32_t tap = 0; tap < taps; tap++)
+            for (ptrdiff_t c = first; c < first + lanes; c++)
+                *to++ = c < channels ? weights[c * taps + tap] : 0.0f;
+}
+
+/* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
+ * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
+static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
+{
+    const double a = (double)BS_WINOGRAD_A, b = (double)BS_WINOGRAD_B;
+    const double points[5] = { 0, a, -a, b, -b };
+    for (int32_t i = 0; i < 5; i++) {
+        double product = 1;
+        for (int32_t k = 0; k < 5; k++)
+            product *= k == i ? 1 : points[i] - points[k];
+        g[i][0] = 1 / product;
+        g[i][1] = points[i] / product;
+        g[i][2] = points[i] * points[i] / product;
+    }
+    g[5][0] = g[5][1] = 0;
+    g[5][2] = 1 / (a * a * a);
+}
+
+/* G w G^T at one point. */
+static float bs_conv_winograd_weight(double g[BS_WINOGRAD_IN][3], const float *w, int32_t point)
+{
+    const double *gy = g[point / BS_WINOGRAD_IN], *gx = g[point % BS_WINOGRAD_IN];
+    double sum = 0;
+    for (int32_t y = 0; y < 3; y++)
+        for (int32_t x = 0; x < 3; x++)
+            sum += gy[y] * gx[x] * (double)w[3 * y + x];
+    return (float)sum;
+}
+
+static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
+{
+    double g[BS_WINOGRAD_IN][3];
+    bs_conv_winograd_g(g);
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
+        for (int32_t first = 0; first < out;) {
+            const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+            for (int32_t i = 0; i < in; i++)
+                for (ptrdiff_t o = first; o < first + width; o++)
+                    *to++ = o < out ? bs_conv_winograd_weight(g, weights + (o * in + i) * 9, point) : 0.0f;
+            first += width;
+        }
+}
+
+void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,
+                     float *prepared)
+{
+    if (bs_conv_prepared_floats(g, algorithm, tier) == 0)
+        return;
+    const int32_t lanes = bs_conv_lanes(tier), taps = g->kernel_h * g->kernel_w;
+    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
+    const bs_conv_family family = bs_conv_family_of(g, tier);
+    if (algorithm == BS_CONV_WINOGRAD4) {
+        bs_conv_pack_winograd(oihw, out, in, lanes, prepared);
+        return;
+    }
+    if (family == BS_FAMILY_DEPTHWISE) {
+        bs_conv_pack_depthwise(oihw, out * g->groups, taps, lanes, prepared);
+        return;
+    }
+    for (int32_t group = 0; group < g->groups; group++, oihw += (size_t)out * (size_t)in * (size_t)taps)
+        prepared = family == BS_FAMILY_DOT ? bs_conv_pack_dot(oihw, out, in, taps, lanes, prepared)
+                                           : bs_conv_pack_outer(oihw, out, in, taps, lanes, prepared);
+}

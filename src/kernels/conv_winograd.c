@@ -1,0 +1,169 @@
+/* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back.
+ *
+ * Owns:      the strip loop and the scratch layout: points of the input, points of the output, one edge patch.
+ * Relies on: the transforms and the OUTER kernels of a tier, used as 36 small matrix products.
+ * Must never: let a tile that hangs over the output's edge read outside the windows: it is copied into a
+ *            patch of zeros first.
+ */
+#include "conv_internal.h"
+
+#include <string.h>
+
+/* Padding to whole vectors; the points of one tile lie next to those of its neighbours. */
+typedef struct bs_winograd_plan {
+    int32_t in_padded, out_padded;
+    int32_t strip; /* tiles transformed together */
+    ptrdiff_t in_step, out_step; /* floats from point to point */
+    size_t in_points, out_points, patch; /* floats */
+} bs_winograd_plan;
+
+/* The 36 points of a tile are written and read together: an odd count of 64-byte lines between them spreads
+ * them over all sets of the first-level cache. */
+static ptrdiff_t bs_winograd_step(int32_t strip, int32_t padded)
+{
+    const ptrdiff_t lines = ((ptrdiff_t)strip * padded + 15) / 16;
+    return 16 * (lines | 1);
+}
+
+/* A strip is a few register tiles long, so that every product is made of full ones, and its points should
+ * stay in half of a 1 MiB second-level cache beside the weights. */
+static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
+{
+    bs_winograd_plan plan = {
+        .in_padded = bs_conv_round_up(g->in_channels, lanes),
+        .out_padded = bs_conv_round_up(g->out_channels, lanes),
+    };
+    const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + plan.out_padded);
+    const int32_t unit = lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
+    plan.strip = unit;
+    while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= 256 << 10)
+        plan.strip += unit;
+    plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
+    plan.out_step = bs_winograd_step(plan.strip, plan.out_padded);
+    plan.in_points = BS_WINOGRAD_POINTS * (size_t)plan.in_step;
+    plan.out_points = BS_WINOGRAD_POINTS * (size_t)plan.out_step;
+    plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
+    return plan;
+}
+
+size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
+{
+    const bs_winograd_plan plan = bs_winograd_plan_of(geometry, lanes);
+    return plan.in_points + plan.out_points + plan.patch;
+}
+
+/* One run, with its scratch laid out. */
+typedef struct bs_winograd_run {
+    const bs_conv_geometry *geometry;
+    const bs_conv_kernels *kernels;
+    const bs_conv_task *task;
+    bs_winograd_plan plan;
+    float *in_points, *out_points, *patch;
+    int32_t tiles_x;
+} bs_winograd_run;
+
+/* The part of a 6x6 patch that is inside the windows, among zeros. */
+static void bs_winograd_copy_patch(const bs_winograd_run *run, const float *in, int32_t rows, int32_t columns)
+{
+    const size_t pixel = (size_t)run->plan.in_padded, channels = (size_t)run->geometry->in_channels;
+    memset(run->patch, 0, run->plan.patch * sizeof(float));
+    for (int32_t y = 0; y < rows; y++)
+        for (int32_t x = 0; x < columns; x++)
+            memcpy(run->patch + (size_t)(y * BS_WINOGRAD_IN + x) * pixel,
+                   in + y * run->task->in_row + (ptrdiff_t)x * run->task->in_pixel, channels * sizeof(float));
+}
+
+static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, float *points)
+{
+    const bs_conv_task *task = run->task;
+    const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
+    const int32_t rows = bs_conv_min(task->out_h + 2 - y, BS_WINOGRAD_IN);
+    const int32_t columns = bs_conv_min(task->out_w + 2 - x, BS_WINOGRAD_IN);
+    const float *in = task->in + y * task->in_row + (ptrdiff_t)x * task->in_pixel;
+    ptrdiff_t row = task->in_row, pixel = task->in_pixel;
+    if (rows < BS_WINOGRAD_IN || columns < BS_WINOGRAD_IN) {
+        bs_winograd_copy_patch(run, in, rows, columns);
+        in = run->patch;
+        pixel = run->plan.in_padded;
+        row = BS_WINOGRAD_IN * pixel;
+    }
+    run->kernels->winograd_in(in, row, pixel, run->geometry->in_channels, points,
+                              run->plan.in_step);
+}
+
+static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index, const float *points)
+{
+    const bs_conv_task *task = run->task;
+    const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
+    const bs_conv_tile tile = {
+        .channels = run->geometry->out_channels,
+        .out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel,
+        .out_pixel = task->out_pixel,
+        .residual = task->residual
+                        ? task->residual + y * task->residual_row + (ptrdiff_t)x * task->residual_pixel
+                        : NULL,
+        .residual_pixel = task->residual_pixel,
+        .task = task,
+    };
+    run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row,
+                               task->residual_row, bs_conv_min(task->out_h - y, BS_WINOGRAD_OUT),
+                               bs_conv_min(task->out_w - x, BS_WINOGRAD_OUT));
+}
+
+/* [tiles][in] x [in][out] at one point. Returns the end of the point's weights. */
+static const float *bs_winograd_multiply(const bs_winograd_run *run, const float *weights, const float *in,
+                                         float *out, int32_t tiles)
+{
+    static const bs_conv_task plain = { .activation = BS_CONV_NONE };
+    const bs_conv_kernels *k = run->kernels;
+    const int32_t channels = run->geometry->in_channels;
+    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .run = channels,
+                          .out_pixel = run->plan.out_padded, .task = &plain };
+    for (int32_t first = 0; first < run->plan.out_padded;) {
+        const int32_t vectors = run->plan.out_padded - first > k->lanes ? 2 : 1;
+        int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+        tile.channels = vectors * k->lanes;
+        tile.weights = weights;
+        for (int32_t t = 0; parts > 0; parts--) {
+            const int32_t count = bs_conv_ceil_div(tiles - t, parts);
+            tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
+            tile.out = out + (ptrdiff_t)t * run->plan.out_padded + first;
+            k->outer[vectors][count](&tile);
+            t += count;
+        }
+        weights += (ptrdiff_t)channels * tile.channels;
+        first += tile.channels;
+    }
+    return weights;
+}
+
+static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
+{
+    const bs_winograd_plan *plan = &run->plan;
+    for (int32_t t = 0; t < tiles; t++)
+        bs_winograd_transform_in(run, first + t, run->in_points + (ptrdiff_t)t * plan->in_padded);
+    const float *weights = run->task->weights;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
+        weights = bs_winograd_multiply(run, weights, run->in_points + point * plan->in_step,
+                                       run->out_points + point * plan->out_step, tiles);
+    for (int32_t t = 0; t < tiles; t++)
+        bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * plan->out_padded);
+}
+
+void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
+                          const bs_conv_task *task)
+{
+    bs_winograd_run run = { .geometry = geometry, .kernels = kernels, .task = task,
+                            .plan = bs_winograd_plan_of(geometry, kernels->lanes) };
+    run.in_points = task->scratch;
+    run.out_points = run.in_points + run.plan.in_points;
+    run.patch = run.out_points + run.plan.out_points;
+    run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
+    const int32_t tiles = run.tiles_x * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
+    int32_t strips = bs_conv_ceil_div(tiles, run.plan.strip);
+    for (int32_t first = 0; strips > 0; strips--) {
+        const int32_t count = bs_conv_ceil_div(tiles - first, strips);
+        bs_winograd_strip(&run, first, count);
+        first += count;
+    }
+}

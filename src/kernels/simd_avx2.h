@@ -1,0 +1,70 @@
+/* simd_avx2.h: the vector vocabulary of the kernel templates, AVX2 and FMA.
+ *
+ * Owns:      the BS_V_* macros and the tile sizes; simd_end.h takes them back.
+ * Relies on: being included by conv_avx2.c just before the templates.
+ * Must never: be guarded against a second inclusion, or need -m flags.
+ */
+#include <immintrin.h>
+
+#define BS_TIER_FN(name) name##_avx2
+#define BS_TARGET __attribute__((target("avx2,fma")))
+#define BS_LANES 8
+#define BS_V __m256
+#define BS_V_ZERO() _mm256_setzero_ps()
+#define BS_V_SET1(x) _mm256_set1_ps(x)
+#define BS_V_LOAD(p) _mm256_loadu_ps(p)
+#define BS_V_STORE(p, v) _mm256_storeu_ps(p, v)
+#define BS_V_ADD(a, b) _mm256_add_ps(a, b)
+#define BS_V_SUB(a, b) _mm256_sub_ps(a, b)
+#define BS_V_MUL(a, b) _mm256_mul_ps(a, b)
+#define BS_V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)   /* a * b + c */
+#define BS_V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c) /* c - a * b */
+#define BS_V_MAX(a, b) _mm256_max_ps(a, b)
+#define BS_V_MIN(a, b) _mm256_min_ps(a, b)
+
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is
+ * fast everywhere, a masked store is microcode on some processors: whole vectors and halves avoid it. */
+#define BS_V_PART int32_t
+#define BS_V_PART_OF(n) (n)
+#define BS_V_LOAD_PART(p, part) bs_load_part_avx2(p, part)
+#define BS_V_STORE_PART(p, v, part) bs_store_part_avx2(p, v, part)
+
+static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(part), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part)
+{
+    return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
+}
+
+static inline BS_TARGET void bs_store_part_avx2(float *to, __m256 v, int32_t part)
+{
+    if (part == BS_LANES)
+        _mm256_storeu_ps(to, v);
+    else if (part == 4)
+        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
+    else
+        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+}
+
+/* As in simd_avx512.h. */
+#define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
+#define BS_OUTER_PIXELS_1 12
+#define BS_OUTER_PIXELS_2 6
+#define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_DOT_PIXELS 2
+#define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+
+/* Four vectors -> the four sums of their lanes. */
+static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+#define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)

@@ -1,0 +1,30 @@
+/* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
+ *
+ * Owns:      the macros that say which tiers this build compiles.
+ * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
+ * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
+ *
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
+ *     BS_TIER_AVX2    AVX2 and FMA
+ *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
+ *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
+ */
+#ifndef BS_KERNELS_TIER_H
+#define BS_KERNELS_TIER_H
+
+#include "brainstorm.h"
+
+/* Compiled by attribute, function by function: the build needs no -m flags. */
+#if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
+#define BS_HAVE_X86_TIERS 1
+#else
+#define BS_HAVE_X86_TIERS 0
+#endif
+
+#if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+#define BS_HAVE_NEON_TIER 1
+#else
+#define BS_HAVE_NEON_TIER 0
+#endif
+
+#endif

@@ -1,0 +1,172 @@
+/* model_weights.c - the weights of a model file as a source for sessions, and what can be asked of a file.
+ * Relies on model.h. Must never keep state between calls: several threads may read weights of one model when the
+ * reader underneath allows it. */
+#include "model.h"
+
+/* ----------------------------------------------------------------------------------------- weights source */
+
+static bool model_text_again(const bs_model *model, uint64_t at, char *text, size_t bytes)
+{
+    bs_cursor cursor;
+    bs_cursor_init(&cursor, &model->gguf.source, at, model->gguf.source.size);
+    return bs_cursor_text(&cursor, text, bytes);
+}
+
+static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->dtype = (bs_dtype)w->dtype;
+    info->rank = w->rank;
+    info->bytes = w->bytes;
+    info->handle = (uint64_t)index;
+    memcpy(info->dim, w->dim, sizeof info->dim);
+}
+
+static bs_status model_weight_find(const void *user, const char *name, bs_weight_info *info)
+{
+    const bs_model *model = user;
+    const uint64_t hash = bs_name_hash(name, strlen(name));
+    char text[BS_MAX_WEIGHT_NAME];
+    for (int32_t i = 0; i < model->n_weights; i++) {
+        if (model->weights[i].hash != hash)
+            continue;
+        if (!model_text_again(model, model->weights[i].name_at, text, sizeof text))
+            return BS_ERROR_IO;
+        if (strcmp(text, name) != 0)
+            return BS_ERROR_WEIGHTS;
+        model_weight_info(&model->weights[i], i, info);
+        return BS_OK;
+    }
+    return BS_ERROR_WEIGHTS;
+}
+
+static bs_status model_weight_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_model *model = user;
+    if (info->handle >= (uint64_t)model->n_weights)
+        return BS_ERROR_ARGUMENT;
+    const bs_model_weight *w = &model->weights[info->handle];
+    if (offset > w->bytes || bytes > w->bytes - offset)
+        return BS_ERROR_ARGUMENT;
+    return bs_source_read(&model->gguf.source, w->offset + offset, buffer, bytes);
+}
+
+static const void *model_weight_map(const void *user, const bs_weight_info *info)
+{
+    const bs_model *model = user;
+    if (!model->gguf.source.memory || info->handle >= (uint64_t)model->n_weights)
+        return NULL;
+    const bs_model_weight *w = &model->weights[info->handle];
+    const uint8_t *data = model->gguf.source.memory + w->offset;
+    return (uintptr_t)data % bs_dtype_bytes((bs_dtype)w->dtype) == 0 ? data : NULL;
+}
+
+bs_weights bs_model_weights(const bs_model *model)
+{
+    const bs_weights weights = {model, model_weight_find, model_weight_load, model_weight_map};
+    return weights;
+}
+
+/* ---------------------------------------------------------------------------------------------- questions */
+
+void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
+{
+    memset(facts, 0, sizeof *facts);
+    memcpy(facts->name, model->name, sizeof facts->name);
+    facts->version = BS_MODEL_VERSION;
+    facts->opset = model->opset;
+    facts->scale = model->scale;
+    facts->nodes = model->n_nodes;
+    facts->values = model->n_values;
+    facts->blocks = model->n_blocks;
+    facts->weights = model->n_weights;
+    facts->symbols = model->n_symbols;
+    facts->file_bytes = model->gguf.source.size;
+    facts->alignment = model->gguf.alignment;
+    for (int32_t i = 0; i < model->n_weights; i++)
+        facts->weight_bytes += model->weights[i].bytes;
+}
+
+bs_graph_desc bs_model_graph_desc(const bs_model *model)
+{
+    /* a graph has room for four operands a node */
+    const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
+    const bs_graph_desc desc = {nodes, bs_max_i32(model->n_values, 1), (int32_t)model->text_bytes + 64};
+    return desc;
+}
+
+bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts)
+{
+    memset(facts, 0, sizeof *facts);
+    if (index < 0 || index >= model->n_blocks)
+        return BS_ERROR_ARGUMENT;
+    const bs_model_block *block = &model->blocks[index];
+    facts->first_node = block->first_node;
+    facts->end_node = block->end_node;
+    facts->weights = block->end_weight - block->first_weight;
+    facts->offset = block->offset;
+    facts->bytes = block->bytes;
+    facts->crc32 = block->crc32;
+    return model_text_again(model, block->name_at, facts->name, sizeof facts->name) ? BS_OK : BS_ERROR_IO;
+}
+
+bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
+{
+    if (index < 0 || index >= model->n_weights)
+        return BS_ERROR_ARGUMENT;
+    const bs_model_weight *w = &model->weights[index];
+    model_weight_info(w, index, info);
+    if (block)
+        *block = w->block;
+    if (name && !model_text_again(model, w->name_at, name, BS_MAX_WEIGHT_NAME))
+        return BS_ERROR_IO;
+    return BS_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------- check */
+
+/* CRC-32 as in zip and PNG (polynomial 0xedb88320), half a byte at a time: 64 bytes of table. */
+static uint32_t crc32_update(uint32_t crc, const uint8_t *data, size_t bytes)
+{
+    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+                                       0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        crc = crc >> 4 ^ table[crc & 15];
+        crc = crc >> 4 ^ table[crc & 15];
+    }
+    return crc;
+}
+
+static bs_status check_block(const bs_model *model, const bs_model_block *block, uint32_t *crc)
+{
+    uint8_t piece[512];
+    *crc = UINT32_MAX;
+    for (uint64_t at = 0; at < block->bytes;) {
+        const uint64_t left = block->bytes - at;
+        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
+        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
+        if (status != BS_OK)
+            return status;
+        *crc = crc32_update(*crc, piece, bytes);
+        at += bytes;
+    }
+    *crc ^= UINT32_MAX;
+    return BS_OK;
+}
+
+bs_status bs_model_check(const bs_model *model, bs_error *error)
+{
+    for (int32_t i = 0; i < model->n_blocks; i++) {
+        const bs_model_block *block = &model->blocks[i];
+        uint32_t crc;
+        const bs_status status = check_block(model, block, &crc);
+        if (status != BS_OK)
+            return bs_fail(error, status, "the record of block %d could not be read", i);
+        if (crc != block->crc32)
+            return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", i, (unsigned)crc,
+                           (unsigned)block->crc32);
+    }
+    return BS_OK;
+}

@@ -1,0 +1,121 @@
+/* op.h - the op table: what every op declares, and what a kernel is given.
+ * Adding an op is one file in ops/ and one line in ops.c. Relies on graph.h. Must never know the planner. */
+#ifndef BS_OP_H
+#define BS_OP_H
+
+#include "graph.h"
+
+/* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
+ * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
+ * the strides). In a patch domain `dim` is the core clipped to the frame, and rect the part that is present around it:
+ * core plus halo, clipped to the frame, in core coordinates (may start below 0). Elsewhere rect is 0..dim.
+ * Storage holds zeros outside rect as far as any reader's window goes. */
+typedef struct bs_rect { int32_t y0, y1, x0, x1; } bs_rect;
+
+typedef struct bs_operand {
+    void *data;
+    bs_dtype dtype;
+    int32_t rank;
+    int32_t dim[BS_MAX_RANK];
+    ptrdiff_t stride[BS_MAX_RANK];
+    ptrdiff_t row_stride;
+    bs_rect rect;             /* rank 3 only: for an output, the part to compute */
+    int32_t frame_y, frame_x; /* of the core's origin in its frame */
+    int32_t frame_h, frame_w;
+} bs_operand;
+
+#define BS_MAX_WEIGHTS 8
+
+/* A weight tensor an op asks for: "<node name>.<suffix>". */
+typedef struct bs_weight_spec {
+    const char *suffix;
+    bs_dtype dtype; /* delivered in; f16/bf16 files are widened */
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK];
+} bs_weight_spec;
+
+/* What is fixed for a node at plan time. */
+typedef struct bs_node_plan {
+    bs_tier tier;
+    int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
+    int32_t act;            /* fused activation that follows (bs_act) */
+    uint64_t prepared_bytes; /* of its weights, in its block's prepared memory */
+    uint64_t prepared_offset;
+    uint64_t scratch_bytes; /* a thread */
+} bs_node_plan;
+
+typedef struct bs_call {
+    const bs_graph *graph;
+    const bs_node *node;
+    const bs_node_plan *plan;
+    const void *params;
+    int32_t n_in, n_out, rows;
+    bs_operand in[BS_MAX_OPERANDS];
+    bs_operand out[BS_MAX_OUTPUTS];
+    const void *prepared; /* the node's prepared weights */
+    void *scratch;
+} bs_call;
+
+typedef struct bs_infer {
+    bs_graph *graph;
+    const struct bs_op *op;
+    const void *params;
+    const char *name; /* of the node, for messages ("" when it has none) */
+    int32_t n_in;
+    const int32_t *ids; /* of the operands; a structural op may have more than BS_MAX_OPERANDS, and 0 = none */
+    const bs_value_info *in[BS_MAX_OPERANDS];
+    int32_t router, path; /* structural ops set them; the node keeps them */
+    int32_t n_out; /* 1 unless the rule says otherwise */
+    bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
+} bs_infer;
+
+typedef enum bs_op_flags {
+    BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
+    BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
+    BS_OP_STRUCTURAL = 4,   /* lowered by the planner (patches, route, gather ...), no kernel */
+    BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
+    BS_OP_VARIADIC = 16,
+    BS_OP_CLAMPS = 32       /* finds the frame's edge itself: may read a view, which has no zeros around it */
+} bs_op_flags;
+
+/* A field of a descriptor, in order: for the model file and inspect. */
+typedef struct bs_field { const char *name; char kind; /* 'i', 'f' */ } bs_field;
+
+typedef struct bs_op {
+    const char *name;
+    int32_t min_in, max_in;
+    int32_t flags;
+    size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
+    const bs_field *fields;
+    int32_t n_fields;
+    /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
+    bool (*infer)(bs_infer *infer);
+    /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
+    int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
+    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one an output element. */
+    double (*flops)(const bs_graph *graph, const bs_node *node);
+    /* Weights: NULL = none. Returns their number, fills specs. */
+    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they are,
+     * each aligned to BS_ALIGNMENT. */
+    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
+    /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
+    bs_status (*run)(const bs_call *call);
+} bs_op;
+
+int32_t bs_op_count(void);
+const bs_op *bs_op_get(int32_t index);
+int32_t bs_op_index(const char *name); /* -1 when unknown */
+
+/* Offset of weight `index` in default-prepared memory, and the total for index == count. */
+uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+uint64_t bs_weight_elements(const bs_weight_spec *spec);
+
+/* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
+float bs_act_apply(bs_act act, float param, float slope, float x);
+
+static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
+
+#endif

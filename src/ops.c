@@ -1,0 +1,103 @@
+/* ops.c - the op table: one line an op.
+ * Owns the list and what holds for every op. Relies on op.h. Must never know what any op does. */
+#include "op.h"
+
+/* Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
+#define BS_OP_LIST(X)                                                                                                 \
+    /* structure*.c: lowered by the planner */                                                                        \
+    X(input) X(state) X(state_write) X(output) X(patches) X(assemble) X(rows) X(collect) X(route) X(scatter)          \
+    X(gather) X(route_price) X(route_score)                                                                           \
+    /* ops/: kernels */                                                                                               \
+    X(conv2d)                                                                                                         \
+    X(deconv2d)                                                                                                       \
+    X(linear)                                                                                                         \
+    X(matmul)                                                                                                         \
+    X(pixel_shuffle)                                                                                                  \
+    X(pixel_unshuffle)                                                                                                \
+    X(add)                                                                                                            \
+    X(sub)                                                                                                            \
+    X(mul)                                                                                                            \
+    X(activation)                                                                                                     \
+    X(prelu)                                                                                                          \
+    X(clip)                                                                                                           \
+    X(affine)                                                                                                         \
+    X(convert)                                                                                                        \
+    X(concat)                                                                                                         \
+    X(slice)                                                                                                          \
+    X(reshape)                                                                                                        \
+    X(transpose)                                                                                                      \
+    X(pad)                                                                                                            \
+    X(softmax)                                                                                                        \
+    X(layer_norm)                                                                                                     \
+    X(batch_norm)                                                                                                     \
+    X(pool2d)                                                                                                         \
+    X(resize)                                                                                                         \
+    X(reduce)                                                                                                         \
+    X(argmax)                                                                                                         \
+    X(topk)                                                                                                           \
+    X(gather_rows)                                                                                                    \
+    X(constant)                                                                                                       \
+    X(patch_features)
+
+#define OP_EXTERN(name) extern const bs_op bs_op_##name;
+BS_OP_LIST(OP_EXTERN)
+#undef OP_EXTERN
+
+static const bs_op *const op_table[] = {
+#define OP_ENTRY(name) &bs_op_##name,
+    BS_OP_LIST(OP_ENTRY)
+#undef OP_ENTRY
+};
+#undef BS_OP_LIST
+
+int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
+
+const bs_op *bs_op_get(int32_t index) { return index >= 0 && index < bs_op_count() ? op_table[index] : NULL; }
+
+int32_t bs_op_index(const char *name)
+{
+    for (int32_t i = 0; name && i < bs_op_count(); i++)
+        if (strcmp(op_table[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* ------------------------------------------------------------------------------------------------- weights */
+
+uint64_t bs_weight_elements(const bs_weight_spec *spec)
+{
+    uint64_t elements = 1;
+    for (int32_t d = 0; d < spec->rank; d++)
+        elements = bs_mul_u64(elements, (uint64_t)spec->dim[d]);
+    return elements;
+}
+
+uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index)
+{
+    uint64_t offset = 0;
+    for (int32_t i = 0; i < index; i++)
+        offset = bs_add_u64(offset, bs_align_u64(bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype))));
+    return offset;
+}
+
+/* --------------------------------------------------------------------------------------------- activations */
+
+float bs_act_apply(bs_act act, float param, float slope, float x)
+{
+    switch (act) {
+    case BS_RELU: return x > 0.0f ? x : 0.0f;
+    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
+    case BS_PRELU: return x > 0.0f ? x : x * slope;
+    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case BS_TANH: return tanhf(x);
+    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case BS_SILU: return x / (1.0f + expf(-x));
+    case BS_CLIP: {
+        const float high = param == 0.0f ? 1.0f : param;
+        return x > high ? high : x > 0.0f ? x : 0.0f;
+    }
+    case BS_ACT_NONE:
+    case BS_ACT_COUNT: break;
+    }
+    return x;
+}

@@ -1,0 +1,228 @@
+/* ops/common.c - shared shape, halo and cost rules.
+ * Relies on common.h. Must never touch data. */
+#include "ops/common.h"
+
+/* ------------------------------------------------------------------------------------------------ refusals */
+
+bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
+{
+    char text[200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const bool named = infer->name && *infer->name;
+    return bs_graph_fail(infer->graph, status, "%s%s%s%s: %s", infer->op->name, named ? " \"" : "",
+                         named ? infer->name : "", named ? "\"" : "", text);
+}
+
+bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
+{
+    if (infer->in[index]->dtype == dtype)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s", index,
+                         bs_dtype_name(infer->in[index]->dtype), bs_dtype_name(dtype));
+}
+
+bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
+{
+    const bs_value_info *value = infer->in[index];
+    char shape[96], wanted[32];
+    if (value->rank >= low && value->rank <= high)
+        return true;
+    if (low == high)
+        snprintf(wanted, sizeof wanted, "rank %d", low);
+    else
+        snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
+                         bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
+                         low == 3 && high == 3 ? " [C, H, W]" : "");
+}
+
+bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
+{
+    const bs_dim_id d = infer->in[index]->dims[axis];
+    char text[64];
+    if (!bs_dim_is_const(infer->graph, d))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis, index,
+                             what, bs_dim_text(infer->graph, d, text, sizeof text));
+    *n = (int32_t)bs_dim_max(infer->graph, d);
+    return true;
+}
+
+bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels)
+{
+    return bs_infer_dtype(infer, index, BS_F32) && bs_infer_rank(infer, index, 3, 3) &&
+           bs_infer_const(infer, index, 0, "channels", channels);
+}
+
+bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
+{
+    const int32_t rank = infer->in[0]->rank;
+    *positive = bs_axis_of(axis, rank);
+    if (*positive >= 0 && *positive < rank)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of an operand of rank %d", axis, rank);
+}
+
+bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
+{
+    if (n >= low && n <= high)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n, (long long)low,
+                         (long long)high);
+}
+
+bool bs_infer_act(bs_infer *infer, int32_t act) { return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1); }
+
+bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
+{
+    const bs_dim_id d = infer->in[0]->dims[axis];
+    const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
+    char text[64];
+    if (maximum < 1 || maximum > (int64_t)1 << 30)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld", axis,
+                             bs_dim_text(infer->graph, d, text, sizeof text), (long long)maximum);
+    infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
+    return infer->out[0].dims[axis] >= 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- patches */
+
+static const bs_domain *value_patches(const bs_graph *graph, const bs_value_info *value)
+{
+    const int32_t patches = graph->domains[value->domain].patches;
+    return patches < 0 ? NULL : &graph->domains[patches];
+}
+
+bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value)
+{
+    return value->rank == 3 && value_patches(graph, value) != NULL;
+}
+
+bool bs_infer_whole(bs_infer *infer, int32_t index)
+{
+    if (!bs_value_in_patches(infer->graph, infer->in[index]))
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is cut into patches, but this needs all of its pixels", index);
+}
+
+bool bs_infer_no_new_image(bs_infer *infer)
+{
+    if (!bs_value_in_patches(infer->graph, &infer->out[0]))
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the result would be an image (rank 3) without a place in the patched frame");
+}
+
+static int32_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return (int32_t)a;
+}
+
+bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
+{
+    const bs_value_info *in = infer->in[0];
+    const bs_domain *patches = value_patches(infer->graph, in);
+    int64_t n = (int64_t)in->scale_num * num, d = (int64_t)in->scale_den * den;
+    const int32_t divisor = common_divisor(n, d);
+    n /= divisor;
+    d /= divisor;
+    if (in->rank == 3 && patches && (int64_t)patches->size * n % d != 0)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
+                             (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
+    if (n > 1 << 15 || d > 1 << 15)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld", (long long)n, (long long)d);
+    infer->out[0].scale_num = (int32_t)n;
+    infer->out[0].scale_den = (int32_t)d;
+    return true;
+}
+
+/* H' = floor((H + slack) / stride). */
+static int32_t window_slack(const bs_window *w, int32_t kernel, int32_t pad)
+{
+    return 2 * pad - w->dilation * (kernel - 1) - 1 + w->stride;
+}
+
+static bool window_aligned(bs_infer *infer, const bs_window *w, int32_t axis, int32_t slack)
+{
+    if (!bs_value_in_patches(infer->graph, infer->in[0]) || (slack >= 0 && slack < w->stride))
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimension %d: padding %d with kernel %d moves cells of a patch domain; pad by dilation (kernel-1)/2",
+                         axis, axis == 1 ? w->pad_h : w->pad_w, axis == 1 ? w->kernel_h : w->kernel_w);
+}
+
+bool bs_infer_window(bs_infer *infer, const bs_window *window)
+{
+    const int32_t h = window_slack(window, window->kernel_h, window->pad_h);
+    const int32_t w = window_slack(window, window->kernel_w, window->pad_w);
+    return bs_infer_extent(infer, 1, 1, h, window->stride) && bs_infer_extent(infer, 2, 1, w, window->stride) &&
+           window_aligned(infer, window, 1, h) && window_aligned(infer, window, 2, w) &&
+           bs_infer_scale(infer, 1, window->stride);
+}
+
+static int32_t window_margin(const bs_window *w, int32_t kernel, int32_t pad, int32_t m)
+{
+    return bs_max_i32(0, bs_max_i32(m * w->stride + pad, (m - 1) * w->stride - pad + (kernel - 1) * w->dilation + 1));
+}
+
+int32_t bs_window_halo(const bs_window *window, int32_t out_margin)
+{
+    return bs_max_i32(window_margin(window, window->kernel_h, window->pad_h, out_margin),
+                      window_margin(window, window->kernel_w, window->pad_w, out_margin));
+}
+
+/* ---------------------------------------------------------------------------------------------------- cost */
+
+/* Largest extent of dimension d in one row: the frame's, but at most the cell's in a patch domain. */
+static double value_extent(const bs_graph *graph, const bs_value_info *value, int32_t d)
+{
+    const double extent = (double)bs_dim_max(graph, value->dims[d]);
+    if (d == 0 || !bs_value_in_patches(graph, value))
+        return extent;
+    const double cell = (double)value_patches(graph, value)->size * value->scale_num / value->scale_den;
+    return extent < cell ? extent : cell;
+}
+
+double bs_value_work(const bs_graph *graph, int32_t value)
+{
+    const bs_value_info *info = bs_value_get(graph, value);
+    double work = 1;
+    for (int32_t d = 0; d < info->rank; d++)
+        work *= value_extent(graph, info, d);
+    return work;
+}
+
+double bs_value_pixels(const bs_graph *graph, int32_t value)
+{
+    const bs_value_info *info = bs_value_get(graph, value);
+    return value_extent(graph, info, 1) * value_extent(graph, info, 2);
+}
+
+/* ------------------------------------------------------------------------------------------------- builder */
+
+const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
+{
+    int32_t index = 0;
+    while (index < bs_op_count() && bs_op_get(index) != op)
+        index++;
+    return bs_graph_add(graph, index, in, n_in, params);
+}
+
+bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
+{
+    const bs_node *node = bs_op_build_node(graph, op, in, n_in, params);
+    const bs_value value = {node ? node->first_out : 0};
+    return value;
+}
+
+bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3)
+{
+    const bs_weight_spec spec = {suffix, BS_F32, rank, {d0, d1, d2, d3}};
+    return spec;
+}

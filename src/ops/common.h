@@ -1,0 +1,57 @@
+/* ops/common.h - what the shape, halo and cost rules of several ops share.
+ * Owns the wording of refusals, and what holds in a patch domain. Relies on op.h. Must never touch data. */
+#ifndef BS_OPS_COMMON_H
+#define BS_OPS_COMMON_H
+
+#include "op.h"
+
+#define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
+
+/* Every refusal reads: op "node": text. Returns false always. */
+bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+
+bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
+bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* An f32 image [C,H,W] with a constant number of channels. */
+bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
+/* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
+bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
+/* A negative axis counts from the end. */
+bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
+/* The same with a value known to be sound, for kernels. */
+static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
+/* A field of a descriptor within low .. high. */
+bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
+bool bs_infer_act(bs_infer *infer, int32_t act);
+/* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
+bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+
+/* An image of a patch domain: its dims are those of the frame, a kernel sees one cell and its halo. */
+bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
+/* Refuses operands whose pixels a kernel would have to see all at once. */
+bool bs_infer_whole(bs_infer *infer, int32_t index);
+/* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
+bool bs_infer_no_new_image(bs_infer *infer);
+/* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
+bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
+/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output cells
+ * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
+typedef struct bs_window { int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation; } bs_window;
+bool bs_infer_window(bs_infer *infer, const bs_window *window);
+int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
+
+/* Elements of one row at maximum extents (a cell, in a patch domain), and pixels of an image likewise. */
+double bs_value_work(const bs_graph *graph, int32_t value);
+double bs_value_pixels(const bs_graph *graph, int32_t value);
+
+/* Makes a node of this op. */
+bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+
+/* A weight of an op, for its table of specs. */
+bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+
+/* Elements that a kernel may take as [.., channels] with channel step 1. */
+static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
+
+#endif

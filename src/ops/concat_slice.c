@@ -1,0 +1,151 @@
+/* ops/concat_slice.c - joins values along a dimension, and takes a part of one. Elements of any type.
+ * Relies on span.h. Must never do arithmetic. */
+#include "ops/common.h"
+#include "ops/span.h"
+
+typedef struct bs_concat_desc { const char *name; int32_t axis; } bs_concat_desc;
+
+static const bs_field concat_fields[] = {{"axis", 'i'}};
+static const bs_field slice_fields[] = {{"axis", 'i'}, {"start", 'i'}, {"length", 'i'}};
+
+/* Rows and columns of a patch cannot be moved: its neighbours have the pixels. */
+static bool axis_may_change(bs_infer *infer, int32_t axis)
+{
+    if (axis == 0 || !bs_value_in_patches(infer->graph, infer->in[0]))
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches", axis);
+}
+
+/* ----------------------------------------------------------------------------------------------------- concat */
+
+static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
+{
+    const bs_value_info *first = infer->in[0], *other = infer->in[index];
+    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_rank(infer, index, first->rank, first->rank))
+        return false;
+    for (int32_t d = 0; d < first->rank; d++) {
+        char left[64], right[64];
+        if (d != axis && first->dims[d] != other->dims[d])
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
+                                 bs_dim_text(infer->graph, first->dims[d], left, sizeof left),
+                                 bs_dim_text(infer->graph, other->dims[d], right, sizeof right), index);
+    }
+    if (bs_value_in_patches(infer->graph, first) &&
+        (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale", index);
+    return true;
+}
+
+/* The joined extent: constants add up; of symbols only one may take part (any number of times). */
+static bool concat_extent(bs_infer *infer, int32_t axis)
+{
+    int64_t constant = 0, times = 0;
+    bs_dim_id symbol = -1;
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        const bs_dim_id d = infer->in[i]->dims[axis];
+        if (bs_dim_is_const(infer->graph, d)) {
+            constant += bs_dim_max(infer->graph, d);
+            continue;
+        }
+        if (symbol >= 0 && symbol != d)
+            return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a sum of different symbols", axis);
+        symbol = d;
+        times++;
+    }
+    infer->out[0].dims[axis] =
+        symbol < 0 ? bs_dim_const(infer->graph, constant) : bs_dim_derive(infer->graph, symbol, times, constant, 1);
+    return infer->out[0].dims[axis] >= 0;
+}
+
+static bool concat_infer(bs_infer *infer)
+{
+    int32_t axis;
+    if (!bs_infer_axis(infer, ((const bs_concat_desc *)infer->params)->axis, &axis) || !axis_may_change(infer, axis))
+        return false;
+    for (int32_t i = 1; i < infer->n_in; i++)
+        if (!concat_operand_fits(infer, i, axis))
+            return false;
+    return concat_extent(infer, axis);
+}
+
+static bs_status concat_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0];
+    const int32_t axis = bs_axis_of(((const bs_concat_desc *)call->params)->axis, out->rank);
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    int32_t shift[BS_MAX_RANK] = {0};
+    for (int32_t i = 0; i < call->n_in; i++) {
+        const bs_operand *in = &call->in[i];
+        bs_span span;
+        bs_span_box(&span, out, call->rows);
+        const int64_t low = bs_max_i64(span.low[axis + 1], shift[axis]);
+        const int64_t high = bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
+        span.low[axis + 1] = low;
+        span.count[axis + 1] = high - low;
+        bs_span_add(&span, out, NULL, 0);
+        bs_span_add(&span, in, shift, 0);
+        bs_span_run(&span, bs_span_copy, &bytes);
+        shift[axis] += in->dim[axis];
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_concat = {.name = "concat", .min_in = 1, .max_in = BS_MAX_OPERANDS, .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
+                            .params_bytes = sizeof(bs_concat_desc), BS_FIELDS(concat_fields), .infer = concat_infer,
+                            .run = concat_run};
+
+bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32_t axis)
+{
+    const bs_concat_desc desc = {NULL, axis};
+    int32_t in[BS_MAX_OPERANDS] = {0};
+    for (int32_t i = 0; values && i < count && i < BS_MAX_OPERANDS; i++)
+        in[i] = values[i].id;
+    return bs_op_build(graph, &bs_op_concat, in, count, &desc);
+}
+
+/* ------------------------------------------------------------------------------------------------------ slice */
+
+/* length 0: all from start. */
+static bool slice_infer(bs_infer *infer)
+{
+    const bs_slice_desc *desc = infer->params;
+    int32_t axis;
+    if (!bs_infer_axis(infer, desc->axis, &axis) || !axis_may_change(infer, axis))
+        return false;
+    const bs_dim_id d = infer->in[0]->dims[axis];
+    char text[64];
+    if (desc->start < 0 || desc->length < 0 ||
+        (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s: start %d, length %d reach beyond it", axis,
+                             bs_dim_text(infer->graph, d, text, sizeof text), desc->start, desc->length);
+    if (desc->length == 0)
+        return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
+    infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
+    return true;
+}
+
+static bs_status slice_run(const bs_call *call)
+{
+    const bs_slice_desc *desc = call->params;
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const int32_t axis = bs_axis_of(desc->axis, out->rank);
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    int32_t shift[BS_MAX_RANK] = {0};
+    shift[axis] = -desc->start;
+    if (out->dim[axis] > in->dim[axis] - desc->start)
+        return BS_ERROR_SHAPE; /* a symbol was bound below what the slice needs */
+    bs_span span;
+    bs_span_open(&span, out, call->rows);
+    bs_span_add(&span, in, shift, 0);
+    bs_span_run(&span, bs_span_copy, &bytes);
+    return BS_OK;
+}
+
+const bs_op bs_op_slice = {.name = "slice", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                           .params_bytes = sizeof(bs_slice_desc), BS_FIELDS(slice_fields), .infer = slice_infer,
+                           .run = slice_run};
+
+bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_slice, &x.id, 1, desc);
+}

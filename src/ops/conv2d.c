@@ -1,0 +1,296 @@
+/* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and the way to the fast kernels.
+ * Relies on kernels/conv.h. Must never decide padding in a kernel: storage is zero outside an operand's rect, so both
+ * ways simply read windows. Bands of a Winograd node must start at multiples of 4 rows below rect.y0. */
+#include "ops/epilogue.h"
+
+static const bs_field conv2d_fields[] = {
+    {"out", 'i'}, {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'}, {"stride", 'i'}, {"pad", 'i'},
+    {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'}, {"batch_norm", 'i'}, {"act", 'i'}, {"act_param", 'f'},
+};
+
+/* The descriptor with every default filled in. */
+typedef struct conv2d_form {
+    bs_conv_geometry geometry;
+    bs_window window;
+} conv2d_form;
+
+static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
+{
+    const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
+    const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
+    const int32_t stride = bs_or_default(desc->stride, 1);
+    const int32_t pad_h = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kh - 1) / 2);
+    const int32_t pad_w = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kw - 1) / 2);
+    const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
+    const conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
+                              {kh, kw, stride, pad_h, pad_w, dilation}};
+    return form;
+}
+
+static conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
+{
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    return conv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
+}
+
+/* ------------------------------------------------------------------------------------------------- shape rule */
+
+/* Bounds that keep every product of the geometry far inside 32 bits. */
+static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
+{
+    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) && bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
+           bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
+           bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) && bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
+           bs_infer_field(infer, "pad", desc->pad, BS_PAD_VALID, 1 << 15) &&
+           bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
+           bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
+}
+
+static bool conv2d_infer(bs_infer *infer)
+{
+    const bs_conv2d_desc *desc = infer->params;
+    int32_t channels;
+    if (!conv2d_fields_sound(infer, desc) || !bs_infer_image(infer, 0, &channels))
+        return false;
+    const conv2d_form form = conv2d_form_of(desc, channels);
+    if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0: %d channels in and %d out are not divisible by %d groups",
+                             channels, desc->out, form.geometry.groups);
+    infer->out[0].dims[0] = bs_dim_const(infer->graph, desc->out);
+    return bs_infer_window(infer, &form.window);
+}
+
+static int32_t conv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
+{
+    const conv2d_form form = conv2d_form_at(graph, node);
+    (void)index;
+    return bs_window_halo(&form.window, out_margin);
+}
+
+static double conv2d_flops(const bs_graph *graph, const bs_node *node)
+{
+    const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
+    return 2.0 * g.kernel_h * g.kernel_w * (g.in_channels / g.groups) * bs_value_work(graph, node->first_out);
+}
+
+/* ---------------------------------------------------------------------------------------------------- weights */
+
+static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    static const char *const norm[] = {"bn.weight", "bn.bias", "bn.mean", "bn.var"};
+    const bs_conv2d_desc *desc = node->params;
+    const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
+    int32_t n = 0;
+    specs[n++] = bs_weight_of("weight", 4, g.out_channels, g.in_channels / g.groups, g.kernel_h, g.kernel_w);
+    if (!desc->no_bias)
+        specs[n++] = bs_weight_of("bias", 1, g.out_channels, 0, 0, 0);
+    for (int32_t i = 0; desc->batch_norm && i < 4; i++)
+        specs[n++] = bs_weight_of(norm[i], 1, g.out_channels, 0, 0, 0);
+    if (desc->act == BS_PRELU)
+        specs[n++] = bs_weight_of("prelu", 1, g.out_channels, 0, 0, 0);
+    return n;
+}
+
+static uint64_t conv2d_weight_floats(const bs_conv_geometry *g)
+{
+    return (uint64_t)g->out_channels * (uint64_t)(g->in_channels / g->groups) * (uint64_t)(g->kernel_h * g->kernel_w);
+}
+
+static int32_t conv2d_algorithm(const bs_conv_geometry *g, bs_tier tier, bs_conv_choice choice)
+{
+    /* Below 12 channels the transforms of Winograd cost more than the products they save. */
+    const bool wide = g->in_channels >= 12 && g->out_channels >= 12;
+    const bool wanted = choice == BS_CONV_FORCE_WINOGRAD || (choice == BS_CONV_AUTO && wide);
+    if (tier == BS_TIER_SCALAR)
+        return BS_CONV_REFERENCE;
+    if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
+        return BS_CONV_WINOGRAD4;
+    return bs_conv_supports(g, BS_CONV_DIRECT, tier) ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
+}
+
+/* Floats of the weights as the kernels want them. */
+static uint64_t conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
+{
+    return plan->algorithm == BS_CONV_REFERENCE
+               ? conv2d_weight_floats(g)
+               : (uint64_t)bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+}
+
+/* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
+ * packed (the canonical ones may be mapped read-only). Folding at export saves it. */
+static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                        bs_node_plan *plan)
+{
+    const bs_conv2d_desc *desc = node->params;
+    const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
+    (void)max_h, (void)max_w;
+    plan->algorithm = conv2d_algorithm(&g, plan->tier, choice);
+    plan->act = desc->act;
+    plan->prepared_bytes = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act).bytes;
+    if (plan->algorithm == BS_CONV_REFERENCE)
+        return;
+    plan->scratch_bytes = 4 * (uint64_t)bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+    if (desc->batch_norm)
+        plan->prepared_bytes = bs_add_u64(plan->prepared_bytes, bs_align_u64(4 * conv2d_weight_floats(&g)));
+}
+
+/* ---------------------------------------------------------------------------------------------------- prepare */
+
+/* Batch norm y = (x - mean) scale + shift, scale = weight / sqrt(var + 1e-5), is linear: it goes into weights and bias. */
+static float conv2d_norm_scale(const float *const *norm, int32_t o)
+{
+    return norm[0] ? norm[0][o] / sqrtf(norm[3][o] + 1e-5f) : 1.0f;
+}
+
+static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_t channels, float *target)
+{
+    for (int32_t o = 0; o < channels; o++) {
+        const float plain = bias ? bias[o] : 0.0f;
+        target[o] = norm[0] ? (plain - norm[2][o]) * conv2d_norm_scale(norm, o) + norm[1][o] : plain;
+    }
+}
+
+static void conv2d_fold_weights(const float *weight, const float *const *norm, const bs_conv_geometry *g, float *target)
+{
+    const uint64_t each = conv2d_weight_floats(g) / (uint64_t)g->out_channels;
+    for (int32_t o = 0; o < g->out_channels; o++) {
+        const float scale = conv2d_norm_scale(norm, o);
+        for (uint64_t i = 0; i < each; i++)
+            target[(uint64_t)o * each + i] = weight[(uint64_t)o * each + i] * scale;
+    }
+}
+
+static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight, const float *const *norm,
+                        uint64_t behind, void *prepared)
+{
+    if (plan->algorithm == BS_CONV_REFERENCE) {
+        conv2d_fold_weights(weight, norm, g, prepared);
+        return;
+    }
+    float *folded = (float *)(void *)((uint8_t *)prepared + behind);
+    if (norm[0])
+        conv2d_fold_weights(weight, norm, g, folded);
+    bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
+}
+
+static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                           void *prepared)
+{
+    const bs_conv2d_desc *desc = node->params;
+    const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
+    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act);
+    uint8_t *memory = prepared;
+    int32_t next = 1;
+    const float *bias = desc->no_bias ? NULL : weights[next++];
+    const float *norm[4] = {NULL, NULL, NULL, NULL};
+    for (int32_t i = 0; desc->batch_norm && i < 4; i++)
+        norm[i] = weights[next++];
+    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)(memory + layout.bias));
+    if (desc->act == BS_PRELU)
+        memcpy(memory + layout.slopes, weights[next], 4 * (size_t)desc->out);
+    conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
+}
+
+/* -------------------------------------------------------------------------------------------------- reference */
+
+static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
+{
+    const bs_conv2d_desc *desc = call->params;
+    const bs_epilogue_layout layout =
+        bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
+    const uint8_t *memory = call->prepared;
+    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param, (const float *)(const void *)(memory + layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+    return epilogue;
+}
+
+/* Sum of one output element over ky, kx, ci in this order. x: first sample of its window, first channel of its group. */
+static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const float *x, const float *weight)
+{
+    const int32_t channels = g->in_channels / g->groups, taps = g->kernel_h * g->kernel_w;
+    float sum = 0.0f;
+    for (int32_t ky = 0; ky < g->kernel_h; ky++)
+        for (int32_t kx = 0; kx < g->kernel_w; kx++) {
+            const float *tap = x + ky * g->dilation_h * in->stride[1] + kx * g->dilation_w * in->stride[2];
+            for (int32_t c = 0; c < channels; c++)
+                sum += tap[c * in->stride[0]] * weight[c * taps + ky * g->kernel_w + kx];
+        }
+    return sum;
+}
+
+static void conv2d_reference(const bs_call *call, const conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+{
+    const bs_conv_geometry *g = &form->geometry;
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const int32_t in_group = g->in_channels / g->groups, out_group = g->out_channels / g->groups;
+    const ptrdiff_t each = (ptrdiff_t)in_group * g->kernel_h * g->kernel_w;
+    const float *x = bs_f32_at(in, row * in->row_stride);
+    float *y = bs_f32_at(out, row * out->row_stride);
+    for (int32_t o = 0; o < g->out_channels; o++) {
+        const float *group = x + (ptrdiff_t)(o / out_group) * in_group * in->stride[0];
+        const float *weight = (const float *)call->prepared + o * each;
+        for (int32_t oy = out->rect.y0; oy < out->rect.y1; oy++)
+            for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
+                const float *window = group + (oy * g->stride_h - form->window.pad_h) * in->stride[1] +
+                                      (ox * g->stride_w - form->window.pad_w) * in->stride[2];
+                y[o * out->stride[0] + oy * out->stride[1] + ox * out->stride[2]] =
+                    bs_epilogue_apply(epilogue, o, conv2d_sum(g, in, window, weight));
+            }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------- fast */
+
+static void conv2d_fast(const bs_call *call, const conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_rect r = out->rect;
+    const int32_t stride = form->window.stride;
+    bs_conv_task task;
+    memset(&task, 0, sizeof task);
+    task.in = bs_f32_at(in, row * in->row_stride + (r.y0 * stride - form->window.pad_h) * in->stride[1] +
+                                (r.x0 * stride - form->window.pad_w) * in->stride[2]);
+    task.in_row = in->stride[1];
+    task.in_pixel = (int32_t)in->stride[2];
+    task.out = bs_f32_at(out, row * out->row_stride + r.y0 * out->stride[1] + r.x0 * out->stride[2]);
+    task.out_row = out->stride[1];
+    task.out_pixel = (int32_t)out->stride[2];
+    task.out_h = r.y1 - r.y0;
+    task.out_w = r.x1 - r.x0;
+    task.weights = call->prepared;
+    task.scratch = call->scratch;
+    bs_epilogue_fuse(epilogue, &task);
+    bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);
+}
+
+static bs_status conv2d_run(const bs_call *call)
+{
+    const conv2d_form form = conv2d_form_at(call->graph, call->node);
+    const bs_epilogue epilogue = conv2d_epilogue(call, &form.geometry);
+    const bs_rect r = call->out[0].rect;
+    if (r.y1 <= r.y0 || r.x1 <= r.x0)
+        return BS_OK;
+    const bool reference = call->plan->algorithm == BS_CONV_REFERENCE;
+    if (!reference && !(bs_channels_last(&call->in[0]) && bs_channels_last(&call->out[0])))
+        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
+    for (int32_t row = 0; row < call->rows; row++) {
+        if (reference)
+            conv2d_reference(call, &form, &epilogue, row);
+        else
+            conv2d_fast(call, &form, &epilogue, row);
+    }
+    bs_conv_task probe;
+    if (!reference && !bs_epilogue_fuse(&epilogue, &probe))
+        bs_epilogue_pass(&epilogue, &call->out[0], call->rows);
+    return BS_OK;
+}
+
+const bs_op bs_op_conv2d = {.name = "conv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                            .params_bytes = sizeof(bs_conv2d_desc), BS_FIELDS(conv2d_fields), .infer = conv2d_infer,
+                            .halo = conv2d_halo, .flops = conv2d_flops, .weights = conv2d_weights, .plan = conv2d_plan,
+                            .prepare = conv2d_prepare, .run = conv2d_run};
+
+bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_conv2d, &x.id, 1, desc);
+}

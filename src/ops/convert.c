@@ -1,0 +1,130 @@
+/* ops/convert.c - between element types, with a scale.
+ * Relies on span.h and the storage conversions of dtype.c. Must never depend on the tier: codes are the same everywhere.
+ * Integers to integers at scale 1 stay integers, so that large i32 are exact. */
+#include "ops/common.h"
+#include "ops/span.h"
+
+static const bs_field convert_fields[] = {{"dtype", 'i'}, {"scale", 'f'}, {"code_bits", 'i'}};
+
+static bool convert_infer(bs_infer *infer)
+{
+    const bs_convert_desc *desc = infer->params;
+    if (!bs_infer_field(infer, "dtype", desc->dtype, 0, (int64_t)BS_DTYPE_COUNT - 1) ||
+        !bs_infer_field(infer, "code_bits", desc->code_bits, 0, 16))
+        return false;
+    infer->out[0].dtype = (bs_dtype)desc->dtype;
+    return true;
+}
+
+typedef struct convert_job {
+    bs_dtype from, to;
+    float scale;
+    int64_t low, high; /* of the codes */
+} convert_job;
+
+static bool convert_is_integer(bs_dtype dtype)
+{
+    return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
+}
+
+static void convert_range(convert_job *job, int32_t code_bits)
+{
+    job->low = job->to == BS_I8 ? -128 : job->to == BS_I32 ? INT32_MIN : 0;
+    job->high = job->to == BS_I8 ? 127 : job->to == BS_U8 ? 255 : job->to == BS_I32 ? INT32_MAX : 0;
+    if (job->to == BS_U16)
+        job->high = ((int64_t)1 << bs_or_default(code_bits, 16)) - 1;
+}
+
+static void convert_store_code(void *at, bs_dtype to, int64_t code)
+{
+    switch (to) {
+    case BS_U8: *(uint8_t *)at = (uint8_t)code; break;
+    case BS_I8: *(int8_t *)at = (int8_t)code; break;
+    case BS_I32: *(int32_t *)at = (int32_t)code; break;
+    case BS_U16: *(uint16_t *)at = (uint16_t)code; break;
+    case BS_F32:
+    case BS_F16:
+    case BS_BF16:
+    case BS_DTYPE_COUNT: break;
+    }
+}
+
+/* Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0 (or low). */
+static int64_t convert_code(const convert_job *job, float x)
+{
+    if (!(x > (float)job->low))
+        return x == x ? job->low : 0;
+    return x >= (float)job->high ? job->high : (int64_t)rintf(x);
+}
+
+static void convert_store(const convert_job *job, void *at, float x)
+{
+    if (job->to == BS_F32)
+        *(float *)at = x;
+    else if (job->to == BS_F16)
+        *(uint16_t *)at = bs_f32_to_f16(x);
+    else if (job->to == BS_BF16)
+        *(uint16_t *)at = bs_f32_to_bf16(x);
+    else
+        convert_store_code(at, job->to, convert_code(job, x));
+}
+
+static int64_t convert_load_code(const void *at, bs_dtype from)
+{
+    return from == BS_I32 ? *(const int32_t *)at : (int64_t)bs_load_f32(at, from, 0);
+}
+
+/* ------------------------------------------------------------------------------------------------ inner loops */
+
+static void convert_codes(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const convert_job *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t code = convert_load_code(at[1] + i * step[1], job->from);
+        convert_store_code(at[0] + i * step[0], job->to, code < job->low ? job->low : code > job->high ? job->high : code);
+    }
+}
+
+static void convert_any(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const convert_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        convert_store(job, at[0] + i * step[0], bs_load_f32(at[1] + i * step[1], job->from, 0) * job->scale);
+}
+
+/* The hot case, contiguous: frames of bytes to f32. Compilers vectorise this one. */
+static void convert_u8_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const float scale = ((const convert_job *)context)->scale;
+    if (step[0] != 4 || step[1] != 1) {
+        convert_any(context, n, at, step);
+        return;
+    }
+    float *out = (float *)(void *)at[0];
+    const uint8_t *x = (const uint8_t *)at[1];
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)x[i] * scale;
+}
+
+static bs_status convert_run(const bs_call *call)
+{
+    const bs_convert_desc *desc = call->params;
+    convert_job job = {call->in[0].dtype, call->out[0].dtype, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
+    convert_range(&job, desc->code_bits);
+    const bool codes = convert_is_integer(job.from) && convert_is_integer(job.to) && desc->scale == 0.0f;
+    const bool bytes = job.from == BS_U8 && job.to == BS_F32;
+    bs_span span;
+    bs_span_open(&span, &call->out[0], call->rows);
+    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_run(&span, codes ? convert_codes : bytes ? convert_u8_f32 : convert_any, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_convert = {.name = "convert", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                             .params_bytes = sizeof(bs_convert_desc), BS_FIELDS(convert_fields), .infer = convert_infer,
+                             .run = convert_run};
+
+bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_convert, &x.id, 1, desc);
+}

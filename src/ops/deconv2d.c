@@ -1,0 +1,300 @@
+/* ops/deconv2d.c - transposed convolution: the plain reference, and the fast way as stride x stride convolutions.
+ * Relies on kernels/conv.h. Must never clip: storage is zero outside an operand's rect, as for conv2d.
+ *
+ * Output y takes input i through tap ky where i stride - pad + ky = y. With a = (y + pad) mod stride the taps are
+ * ky = a, a + stride, ... and i = (y + pad - a) / stride - t for the t-th: outputs of one phase a are an ordinary
+ * convolution with the taps of that phase in reverse. */
+#include "ops/epilogue.h"
+
+static const bs_field deconv2d_fields[] = {
+    {"out", 'i'}, {"kernel", 'i'}, {"stride", 'i'}, {"pad", 'i'}, {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},
+    {"act_param", 'f'},
+};
+
+typedef struct deconv2d_form { int32_t in, out, kernel, stride, pad, output_pad; } deconv2d_form;
+
+static deconv2d_form deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels)
+{
+    const deconv2d_form form = {channels, desc->out, bs_or_default(desc->kernel, 3), bs_or_default(desc->stride, 1),
+                                desc->pad, desc->output_pad};
+    return form;
+}
+
+static deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *node)
+{
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    return deconv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
+}
+
+/* ------------------------------------------------------------------------------------------------- shape rule */
+
+static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
+{
+    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) && bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_field(infer, "pad", desc->pad, 0, 255) &&
+           bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
+}
+
+static bool deconv2d_infer(bs_infer *infer)
+{
+    int32_t channels;
+    if (!deconv2d_fields_sound(infer, infer->params) || !bs_infer_image(infer, 0, &channels))
+        return false;
+    const deconv2d_form f = deconv2d_form_of(infer->params, channels);
+    const int32_t extra = f.kernel - f.stride - 2 * f.pad + f.output_pad;
+    if (f.output_pad >= f.stride && f.output_pad > 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
+    if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
+    infer->out[0].dims[0] = bs_dim_const(infer->graph, f.out);
+    return bs_infer_extent(infer, 1, f.stride, extra, 1) && bs_infer_extent(infer, 2, f.stride, extra, 1) &&
+           bs_infer_scale(infer, f.stride, 1);
+}
+
+/* From the relation above, for the outputs farthest out on each side. */
+static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t m)
+{
+    const deconv2d_form f = deconv2d_form_at(graph, node);
+    (void)index;
+    const int64_t before = bs_floor_div(m - f.pad + f.kernel - 1, f.stride), after = bs_floor_div(m + f.pad - 1, f.stride) + 1;
+    return (int32_t)bs_max_i64(0, bs_max_i64(before, after));
+}
+
+static double deconv2d_flops(const bs_graph *graph, const bs_node *node)
+{
+    const deconv2d_form f = deconv2d_form_at(graph, node);
+    return 2.0 * f.kernel * f.kernel * f.out * bs_value_work(graph, bs_node_in(graph, node)[0]);
+}
+
+/* ------------------------------------------------------------------------------------------- weights and phases */
+
+static int32_t deconv2d_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_deconv2d_desc *desc = node->params;
+    const deconv2d_form f = deconv2d_form_at(graph, node);
+    int32_t n = 0;
+    specs[n++] = bs_weight_of("weight", 4, f.in, f.out, f.kernel, f.kernel);
+    if (!desc->no_bias)
+        specs[n++] = bs_weight_of("bias", 1, f.out, 0, 0, 0);
+    if (desc->act == BS_PRELU)
+        specs[n++] = bs_weight_of("prelu", 1, f.out, 0, 0, 0);
+    return n;
+}
+
+/* Taps of phase a along one axis; 0 where the kernel is smaller than the stride. */
+static int32_t deconv2d_taps(const deconv2d_form *f, int32_t a) { return (f->kernel - a + f->stride - 1) / f->stride; }
+
+static bs_conv_geometry deconv2d_geometry(const deconv2d_form *f, int32_t a, int32_t b)
+{
+    const bs_conv_geometry g = {f->in, f->out, deconv2d_taps(f, a), deconv2d_taps(f, b), 1, 1, 1, 1, 1};
+    return g;
+}
+
+/* Floats of the packed phases before phase (a, b); a = stride: of all. */
+static uint64_t deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+{
+    uint64_t floats = 0;
+    for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
+        const bs_conv_geometry g = deconv2d_geometry(f, phase / f->stride, phase % f->stride);
+        if (g.kernel_h > 0 && g.kernel_w > 0)
+            floats += (bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier) + 15) / 16 * 16; /* whole cache lines */
+    }
+    return floats;
+}
+
+static uint64_t deconv2d_plain_floats(const deconv2d_form *f)
+{
+    return (uint64_t)f->in * (uint64_t)f->out * (uint64_t)(f->kernel * f->kernel);
+}
+
+static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
+{
+    const bool reference = plan->algorithm == BS_CONV_REFERENCE;
+    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)), f->out, act);
+}
+
+/* Prepared: packed phases, bias, slopes, and room for one phase before it is packed. */
+static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                          bs_node_plan *plan)
+{
+    const bs_deconv2d_desc *desc = node->params;
+    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_conv_geometry largest = deconv2d_geometry(&f, 0, 0);
+    (void)choice, (void)max_h, (void)max_w;
+    const bool fast = plan->tier != BS_TIER_SCALAR && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
+    plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
+    plan->act = desc->act;
+    plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
+    if (fast)
+        plan->prepared_bytes += bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
+}
+
+/* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
+static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b, const float *weight, float *oihw)
+{
+    for (int32_t o = 0; o < f->out; o++)
+        for (int32_t c = 0; c < f->in; c++)
+            for (int32_t u = 0; u < g->kernel_h; u++)
+                for (int32_t v = 0; v < g->kernel_w; v++) {
+                    const int32_t ky = a + f->stride * (g->kernel_h - 1 - u), kx = b + f->stride * (g->kernel_w - 1 - v);
+                    *oihw++ = weight[(((ptrdiff_t)c * f->out + o) * f->kernel + ky) * f->kernel + kx];
+                }
+}
+
+static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *weight, float *room, float *packed)
+{
+    for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
+        const int32_t a = phase / f->stride, b = phase % f->stride;
+        const bs_conv_geometry g = deconv2d_geometry(f, a, b);
+        if (g.kernel_h <= 0 || g.kernel_w <= 0)
+            continue;
+        deconv2d_phase(f, &g, a, b, weight, room);
+        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_packed(f, tier, a, b));
+    }
+}
+
+static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                             void *prepared)
+{
+    const bs_deconv2d_desc *desc = node->params;
+    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
+    uint8_t *memory = prepared;
+    if (plan->algorithm == BS_CONV_REFERENCE)
+        memcpy(memory, weights[0], 4 * (size_t)deconv2d_plain_floats(&f));
+    else
+        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)(memory + layout.bytes), prepared);
+    memset(memory + layout.bias, 0, 4 * (size_t)f.out);
+    if (!desc->no_bias)
+        memcpy(memory + layout.bias, weights[1], 4 * (size_t)f.out);
+    if (desc->act == BS_PRELU)
+        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
+}
+
+/* -------------------------------------------------------------------------------------------------- reference */
+
+static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f)
+{
+    const bs_deconv2d_desc *desc = call->params;
+    const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
+    const uint8_t *memory = call->prepared;
+    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param, (const float *)(const void *)(memory + layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+    return epilogue;
+}
+
+static int32_t deconv2d_first_tap(const deconv2d_form *f, int32_t y)
+{
+    return (int32_t)(y + f->pad - bs_floor_div(y + f->pad, f->stride) * f->stride);
+}
+
+static float deconv2d_sum(const deconv2d_form *f, const bs_operand *in, const float *x, const float *weight, int32_t o,
+                          int32_t y0, int32_t x0)
+{
+    float sum = 0.0f;
+    for (int32_t ky = deconv2d_first_tap(f, y0); ky < f->kernel; ky += f->stride)
+        for (int32_t kx = deconv2d_first_tap(f, x0); kx < f->kernel; kx += f->stride) {
+            const float *tap = x + (y0 + f->pad - ky) / f->stride * in->stride[1] + (x0 + f->pad - kx) / f->stride * in->stride[2];
+            for (int32_t c = 0; c < f->in; c++)
+                sum += tap[c * in->stride[0]] * weight[(((ptrdiff_t)c * f->out + o) * f->kernel + ky) * f->kernel + kx];
+        }
+    return sum;
+}
+
+static void deconv2d_reference(const bs_call *call, const deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const float *x = bs_f32_at(in, row * in->row_stride);
+    float *y = bs_f32_at(out, row * out->row_stride);
+    for (int32_t oy = out->rect.y0; oy < out->rect.y1; oy++)
+        for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++)
+            for (int32_t o = 0; o < f->out; o++)
+                y[o * out->stride[0] + oy * out->stride[1] + ox * out->stride[2]] =
+                    bs_epilogue_apply(epilogue, o, deconv2d_sum(f, in, x, call->prepared, o, oy, ox));
+}
+
+/* ------------------------------------------------------------------------------------------------------- fast */
+
+/* First coordinate >= low of phase a. */
+static int32_t deconv2d_start(const deconv2d_form *f, int32_t low, int32_t a)
+{
+    const int32_t behind = a - deconv2d_first_tap(f, low);
+    return low + (behind < 0 ? behind + f->stride : behind);
+}
+
+static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b,
+                                  int32_t row)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const int32_t y = deconv2d_start(f, out->rect.y0, a), x = deconv2d_start(f, out->rect.x0, b), s = f->stride;
+    bs_conv_task task;
+    memset(&task, 0, sizeof task);
+    task.in = bs_f32_at(in, row * in->row_stride + ((y + f->pad - a) / s - (g->kernel_h - 1)) * in->stride[1] +
+                                ((x + f->pad - b) / s - (g->kernel_w - 1)) * in->stride[2]);
+    task.in_row = in->stride[1];
+    task.in_pixel = (int32_t)in->stride[2];
+    task.out = bs_f32_at(out, row * out->row_stride + y * out->stride[1] + x * out->stride[2]);
+    task.out_row = out->stride[1] * s;
+    task.out_pixel = (int32_t)out->stride[2] * s;
+    task.out_h = y < out->rect.y1 ? (out->rect.y1 - y + s - 1) / s : 0;
+    task.out_w = x < out->rect.x1 ? (out->rect.x1 - x + s - 1) / s : 0;
+    task.weights = (const float *)call->prepared + deconv2d_packed(f, call->plan->tier, a, b);
+    return task;
+}
+
+/* A phase without taps: the bias alone, with its activation where that is fused. */
+static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task, int32_t channels, bool fused)
+{
+    for (int32_t y = 0; y < task->out_h; y++)
+        for (int32_t x = 0; x < task->out_w; x++)
+            for (int32_t o = 0; o < channels; o++)
+                task->out[y * task->out_row + x * (ptrdiff_t)task->out_pixel + o] =
+                    fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
+}
+
+static void deconv2d_fast(const bs_call *call, const deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+{
+    for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
+        const int32_t a = phase / f->stride, b = phase % f->stride;
+        const bs_conv_geometry g = deconv2d_geometry(f, a, b);
+        bs_conv_task task = deconv2d_task(call, f, &g, a, b, row);
+        const bool fused = bs_epilogue_fuse(epilogue, &task);
+        if (g.kernel_h > 0 && g.kernel_w > 0)
+            bs_conv_run(&g, BS_CONV_DIRECT, call->plan->tier, &task);
+        else
+            deconv2d_fill(epilogue, &task, f->out, fused);
+    }
+}
+
+static bs_status deconv2d_run(const bs_call *call)
+{
+    const deconv2d_form f = deconv2d_form_at(call->graph, call->node);
+    const bs_epilogue epilogue = deconv2d_epilogue(call, &f);
+    const bs_rect r = call->out[0].rect;
+    const bool reference = call->plan->algorithm == BS_CONV_REFERENCE;
+    if (r.y1 <= r.y0 || r.x1 <= r.x0)
+        return BS_OK;
+    if (!reference && !(bs_channels_last(&call->in[0]) && bs_channels_last(&call->out[0])))
+        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
+    for (int32_t row = 0; row < call->rows; row++) {
+        if (reference)
+            deconv2d_reference(call, &f, &epilogue, row);
+        else
+            deconv2d_fast(call, &f, &epilogue, row);
+    }
+    bs_conv_task probe;
+    if (!reference && !bs_epilogue_fuse(&epilogue, &probe))
+        bs_epilogue_pass(&epilogue, &call->out[0], call->rows);
+    return BS_OK;
+}
+
+const bs_op bs_op_deconv2d = {.name = "deconv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                              .params_bytes = sizeof(bs_deconv2d_desc), BS_FIELDS(deconv2d_fields), .infer = deconv2d_infer,
+                              .halo = deconv2d_halo, .flops = deconv2d_flops, .weights = deconv2d_weights,
+                              .plan = deconv2d_plan, .prepare = deconv2d_prepare, .run = deconv2d_run};
+
+bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_deconv2d, &x.id, 1, desc);
+}

@@ -1,0 +1,215 @@
+/* ops/linear.c - x W^T + b on the last dimension.
+ * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many there
+ * are or where they stand. Must never let rows influence each other. */
+#include "ops/epilogue.h"
+
+static const bs_field linear_fields[] = {{"out", 'i'}, {"no_bias", 'i'}, {"act", 'i'}, {"act_param", 'f'}};
+
+static bool linear_infer(bs_infer *infer)
+{
+    const bs_linear_desc *desc = infer->params;
+    const int32_t last = infer->in[0]->rank - 1;
+    int32_t inputs;
+    if (!bs_infer_field(infer, "out", desc->out, 1, 1 << 24) || !bs_infer_act(infer, desc->act) ||
+        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0) ||
+        !bs_infer_const(infer, 0, last, "features", &inputs))
+        return false;
+    infer->out[0].dims[last] = bs_dim_const(infer->graph, desc->out);
+    return true;
+}
+
+static int32_t linear_inputs(const bs_graph *graph, const bs_node *node)
+{
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    return (int32_t)bs_dim_max(graph, x->dims[x->rank - 1]);
+}
+
+static double linear_flops(const bs_graph *graph, const bs_node *node)
+{
+    return 2.0 * linear_inputs(graph, node) * bs_value_work(graph, node->first_out);
+}
+
+/* ---------------------------------------------------------------------------------------------------- weights */
+
+static int32_t linear_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_linear_desc *desc = node->params;
+    int32_t n = 0;
+    specs[n++] = bs_weight_of("weight", 2, desc->out, linear_inputs(graph, node), 0, 0);
+    if (!desc->no_bias)
+        specs[n++] = bs_weight_of("bias", 1, desc->out, 0, 0, 0);
+    if (desc->act == BS_PRELU)
+        specs[n++] = bs_weight_of("prelu", 1, desc->out, 0, 0, 0);
+    return n;
+}
+
+static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
+{
+    const bs_conv_geometry g = {inputs, outputs, 1, 1, 1, 1, 1, 1, 1};
+    return g;
+}
+
+static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
+{
+    const bs_conv_geometry g = linear_geometry(inputs, desc->out);
+    const uint64_t plain = bs_mul_u64((uint64_t)inputs, (uint64_t)desc->out);
+    const uint64_t floats =
+        plan->algorithm == BS_CONV_REFERENCE ? plain : bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier);
+    return bs_epilogue_place(4 * floats, desc->out, desc->act);
+}
+
+/* Scratch: one line in and one line out, for operands whose last dimension is not contiguous. */
+static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                        bs_node_plan *plan)
+{
+    const bs_linear_desc *desc = node->params;
+    const int32_t inputs = linear_inputs(graph, node);
+    const bs_conv_geometry g = linear_geometry(inputs, desc->out);
+    (void)choice, (void)max_h, (void)max_w;
+    const bool fast = plan->tier != BS_TIER_SCALAR && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
+    plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
+    plan->act = desc->act;
+    plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
+    plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
+}
+
+static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                           void *prepared)
+{
+    const bs_linear_desc *desc = node->params;
+    const int32_t inputs = linear_inputs(graph, node);
+    const bs_conv_geometry g = linear_geometry(inputs, desc->out);
+    const bs_epilogue_layout layout = linear_layout(desc, plan, inputs);
+    uint8_t *memory = prepared;
+    if (plan->algorithm == BS_CONV_REFERENCE)
+        memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
+    else
+        bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
+    memset(memory + layout.bias, 0, 4 * (size_t)desc->out);
+    if (!desc->no_bias)
+        memcpy(memory + layout.bias, weights[1], 4 * (size_t)desc->out);
+    if (desc->act == BS_PRELU)
+        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
+}
+
+/* -------------------------------------------------------------------------------------------------------- run */
+
+/* What the walk over lines needs. */
+typedef struct linear_job {
+    const bs_call *call;
+    bs_conv_geometry geometry;
+    bs_epilogue epilogue;
+    bool fused;
+    ptrdiff_t in_step, out_step; /* of the last dimension, in floats */
+} linear_job;
+
+static void linear_line(const linear_job *job, const float *x, float *y)
+{
+    const int32_t inputs = job->geometry.in_channels;
+    const float *weight = job->call->prepared;
+    for (int32_t o = 0; o < job->geometry.out_channels; o++, weight += inputs) {
+        float sum = 0.0f;
+        for (int32_t k = 0; k < inputs; k++)
+            sum += x[k * job->in_step] * weight[k];
+        y[o * job->out_step] = bs_epilogue_apply(&job->epilogue, o, sum);
+    }
+}
+
+static void linear_lines_reference(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    for (int64_t i = 0; i < n; i++)
+        linear_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+}
+
+static void linear_activate(const linear_job *job, float *y)
+{
+    for (int32_t o = 0; o < job->geometry.out_channels && !job->fused; o++)
+        y[o] = bs_act_apply(job->epilogue.act, job->epilogue.param, 0.0f, y[o]);
+}
+
+/* `n` lines as the pixels of one image row; in_pixel and out_pixel in floats. */
+static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdiff_t in_pixel, float *y, ptrdiff_t out_pixel)
+{
+    bs_conv_task task;
+    memset(&task, 0, sizeof task);
+    task.in = x;
+    task.in_pixel = (int32_t)in_pixel;
+    task.out = y;
+    task.out_pixel = (int32_t)out_pixel;
+    task.out_h = 1;
+    task.out_w = (int32_t)n;
+    task.weights = job->call->prepared;
+    bs_epilogue_fuse(&job->epilogue, &task);
+    bs_conv_run(&job->geometry, BS_CONV_DIRECT, job->call->plan->tier, &task);
+    for (int64_t i = 0; i < n; i++)
+        linear_activate(job, y + i * out_pixel);
+}
+
+/* Not contiguous: through scratch, line by line. */
+static void linear_gathered(const linear_job *job, const float *x, float *y)
+{
+    const int32_t inputs = job->geometry.in_channels, outputs = job->geometry.out_channels;
+    float *line = job->call->scratch, *result = line + bs_align_u64(4 * (uint64_t)inputs) / 4;
+    for (int32_t k = 0; k < inputs; k++)
+        line[k] = x[k * job->in_step];
+    linear_block(job, 1, line, inputs, result, outputs);
+    for (int32_t o = 0; o < outputs; o++)
+        y[o * job->out_step] = result[o];
+}
+
+static void linear_lines_fast(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const linear_job *job = context;
+    const float *x = (const float *)(const void *)at[1];
+    float *y = (float *)(void *)at[0];
+    const ptrdiff_t in_pixel = step[1] / 4, out_pixel = step[0] / 4;
+    const bool dense = job->in_step == 1 && job->out_step == 1 && n <= INT32_MAX && in_pixel >= 0 && in_pixel <= INT32_MAX &&
+                       out_pixel >= 0 && out_pixel <= INT32_MAX;
+    if (dense) {
+        linear_block(job, n, x, in_pixel, y, out_pixel);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        linear_gathered(job, x + i * in_pixel, y + i * out_pixel);
+}
+
+static linear_job linear_job_of(const bs_call *call)
+{
+    const bs_linear_desc *desc = call->params;
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const int32_t inputs = in->dim[in->rank - 1];
+    const bs_epilogue_layout layout = linear_layout(desc, call->plan, inputs);
+    const uint8_t *memory = call->prepared;
+    linear_job job;
+    memset(&job, 0, sizeof job);
+    job.call = call;
+    job.geometry = linear_geometry(inputs, desc->out);
+    job.epilogue.act = (bs_act)desc->act;
+    job.epilogue.param = desc->act_param;
+    job.epilogue.bias = (const float *)(const void *)(memory + layout.bias);
+    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL;
+    bs_conv_task probe;
+    job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
+    job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];
+    job.out_step = desc->out == 1 ? 1 : out->stride[out->rank - 1];
+    return job;
+}
+
+static bs_status linear_run(const bs_call *call)
+{
+    const linear_job job = linear_job_of(call);
+    bs_span span;
+    bs_span_open_lines(&span, &call->out[0], call->rows, call->out[0].rank - 1);
+    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_run(&span, call->plan->algorithm == BS_CONV_REFERENCE ? linear_lines_reference : linear_lines_fast, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_linear = {.name = "linear", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_linear_desc),
+                            BS_FIELDS(linear_fields), .infer = linear_infer, .flops = linear_flops,
+                            .weights = linear_weights, .plan = linear_plan, .prepare = linear_prepare, .run = linear_run};
+
+bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_linear, &x.id, 1, desc);
+}

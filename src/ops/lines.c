@@ -1,0 +1,373 @@
+/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
+ * Relies on span.h to visit lines. Must never let lines influence each other; sums go from index 0 up. One code for
+ * every tier. What removes the only dimension leaves [1]. */
+#include "ops/common.h"
+#include "ops/span.h"
+
+typedef struct bs_topk_desc { const char *name; int32_t k; } bs_topk_desc;
+
+static const bs_field layer_norm_fields[] = {{"epsilon", 'f'}};
+static const bs_field reduce_fields[] = {{"kind", 'i'}, {"axis", 'i'}, {"keep", 'i'}};
+static const bs_field topk_fields[] = {{"k", 'i'}};
+
+/* One visit: the lines' length and steps, and whatever the op adds. */
+typedef struct lines_job {
+    const bs_call *call;
+    int32_t n;
+    ptrdiff_t in_step, out_step, index_step; /* in elements */
+    int32_t kind;
+    float epsilon;
+    const float *weight, *bias;
+} lines_job;
+
+/* ------------------------------------------------------------------------------------------------------ shared */
+
+static bool lines_last_f32(bs_infer *infer)
+{
+    return bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 1, BS_MAX_RANK) && bs_infer_whole(infer, 0);
+}
+
+/* The shape without dimension `axis`. */
+static bool lines_remove(bs_infer *infer, int32_t axis)
+{
+    bs_value_info *out = &infer->out[0];
+    for (int32_t d = axis; d + 1 < out->rank; d++)
+        out->dims[d] = out->dims[d + 1];
+    out->rank--;
+    if (out->rank == 0) {
+        out->rank = 1;
+        out->dims[0] = bs_dim_const(infer->graph, 1);
+    }
+    return bs_infer_no_new_image(infer);
+}
+
+/* An operand that lost dimension `axis`, with it put back as 1, so that it walks beside the line's operand. */
+static bs_operand lines_view(const bs_operand *out, int32_t rank, int32_t axis)
+{
+    bs_operand view = *out;
+    if (out->rank == rank)
+        return view;
+    view.rank = rank;
+    for (int32_t d = rank - 1; d > axis; d--) {
+        view.dim[d] = out->dim[d - 1];
+        view.stride[d] = out->stride[d - 1];
+    }
+    view.dim[axis] = 1;
+    view.stride[axis] = 0;
+    const bs_rect whole = {0, view.dim[1], 0, view.dim[2]};
+    if (rank == 3)
+        view.rect = whole;
+    return view;
+}
+
+static lines_job lines_job_of(const bs_call *call, int32_t axis)
+{
+    lines_job job;
+    memset(&job, 0, sizeof job);
+    job.call = call;
+    job.n = call->in[0].dim[axis];
+    job.in_step = call->in[0].stride[axis];
+    return job;
+}
+
+static void lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, lines_job *job)
+{
+    const bs_operand out = lines_view(&call->out[0], call->in[0].rank, axis);
+    bs_span span;
+    job->out_step = out.stride[axis];
+    bs_span_open_lines(&span, &out, call->rows, axis);
+    bs_span_add(&span, &call->in[0], NULL, 0);
+    if (call->n_out > 1)
+        bs_span_add(&span, &call->out[1], NULL, 0);
+    bs_span_run(&span, inner, job);
+}
+
+/* ----------------------------------------------------------------------------------------------------- softmax */
+
+static double softmax_flops(const bs_graph *graph, const bs_node *node)
+{
+    return 8.0 * bs_value_work(graph, node->first_out); /* maximum, exponential, sum, quotient */
+}
+
+static void softmax_line(const lines_job *job, const float *x, float *y)
+{
+    float top = x[0], sum = 0.0f;
+    for (int32_t i = 1; i < job->n; i++)
+        top = x[i * job->in_step] > top ? x[i * job->in_step] : top;
+    for (int32_t i = 0; i < job->n; i++) {
+        const float e = expf(x[i * job->in_step] - top);
+        y[i * job->out_step] = e;
+        sum += e;
+    }
+    for (int32_t i = 0; i < job->n; i++)
+        y[i * job->out_step] /= sum;
+}
+
+static void softmax_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    for (int64_t i = 0; i < n; i++)
+        softmax_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+}
+
+static bs_status softmax_run(const bs_call *call)
+{
+    const int32_t last = call->in[0].rank - 1;
+    lines_job job = lines_job_of(call, last);
+    if (job.n > 0)
+        lines_visit(call, last, softmax_lines, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_softmax = {.name = "softmax", .min_in = 1, .max_in = 1, .infer = lines_last_f32, .flops = softmax_flops,
+                             .run = softmax_run};
+
+bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
+
+/* -------------------------------------------------------------------------------------------------- layer_norm */
+
+static bool layer_norm_infer(bs_infer *infer)
+{
+    int32_t features;
+    return lines_last_f32(infer) && bs_infer_const(infer, 0, infer->in[0]->rank - 1, "features", &features);
+}
+
+static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    const int64_t features = bs_dim_max(graph, x->dims[x->rank - 1]);
+    specs[0] = bs_weight_of("weight", 1, features, 0, 0, 0);
+    specs[1] = bs_weight_of("bias", 1, features, 0, 0, 0);
+    return 2;
+}
+
+static void layer_norm_line(const lines_job *job, const float *x, float *y)
+{
+    const float count = (float)job->n;
+    float mean = 0.0f, variance = 0.0f;
+    for (int32_t i = 0; i < job->n; i++)
+        mean += x[i * job->in_step];
+    mean /= count;
+    for (int32_t i = 0; i < job->n; i++)
+        variance += (x[i * job->in_step] - mean) * (x[i * job->in_step] - mean);
+    const float scale = 1.0f / sqrtf(variance / count + job->epsilon);
+    for (int32_t i = 0; i < job->n; i++)
+        y[i * job->out_step] = (x[i * job->in_step] - mean) * scale * job->weight[i] + job->bias[i];
+}
+
+static void layer_norm_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    for (int64_t i = 0; i < n; i++)
+        layer_norm_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+}
+
+static bs_status layer_norm_run(const bs_call *call)
+{
+    const bs_norm_desc *desc = call->params;
+    const int32_t last = call->in[0].rank - 1;
+    lines_job job = lines_job_of(call, last);
+    job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
+    job.weight = call->prepared;
+    job.bias = job.weight + bs_align_u64(4 * (uint64_t)job.n) / 4;
+    lines_visit(call, last, layer_norm_lines, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_layer_norm = {.name = "layer_norm", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_norm_desc),
+                                BS_FIELDS(layer_norm_fields), .infer = layer_norm_infer, .flops = softmax_flops,
+                                .weights = layer_norm_weights, .run = layer_norm_run};
+
+bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_layer_norm, &x.id, 1, desc);
+}
+
+/* ------------------------------------------------------------------------------------------------------ reduce */
+
+static bool reduce_infer(bs_infer *infer)
+{
+    const bs_reduce_desc *desc = infer->params;
+    int32_t axis;
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_field(infer, "kind", desc->kind, 0, BS_REDUCE_MIN) ||
+        !bs_infer_axis(infer, desc->axis, &axis))
+        return false;
+    /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
+    if (axis != 0 && !bs_infer_whole(infer, 0))
+        return false;
+    if (!desc->keep)
+        return lines_remove(infer, axis) && (axis == 0 ? bs_infer_whole(infer, 0) : true);
+    infer->out[0].dims[axis] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+static double reduce_flops(const bs_graph *graph, const bs_node *node)
+{
+    return bs_value_work(graph, bs_node_in(graph, node)[0]);
+}
+
+static float reduce_line(const lines_job *job, const float *x)
+{
+    float result = x[0];
+    for (int32_t i = 1; i < job->n; i++) {
+        const float v = x[i * job->in_step];
+        if (job->kind == BS_REDUCE_SUM || job->kind == BS_REDUCE_MEAN)
+            result += v;
+        else if (job->kind == BS_REDUCE_MAX)
+            result = v > result ? v : result;
+        else
+            result = v < result ? v : result;
+    }
+    return job->kind == BS_REDUCE_MEAN ? result / (float)job->n : result;
+}
+
+static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) = reduce_line(context, (const float *)(const void *)(at[1] + i * step[1]));
+}
+
+static bs_status reduce_run(const bs_call *call)
+{
+    const bs_reduce_desc *desc = call->params;
+    const int32_t axis = bs_axis_of(desc->axis, call->in[0].rank);
+    lines_job job = lines_job_of(call, axis);
+    job.kind = desc->kind;
+    if (job.n > 0)
+        lines_visit(call, axis, reduce_lines, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_reduce = {.name = "reduce", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                            .params_bytes = sizeof(bs_reduce_desc), BS_FIELDS(reduce_fields), .infer = reduce_infer,
+                            .flops = reduce_flops, .run = reduce_run};
+
+bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_reduce, &x.id, 1, desc);
+}
+
+/* ------------------------------------------------------------------------------------------------ argmax, topk */
+
+static bool argmax_infer(bs_infer *infer)
+{
+    const bs_value_info *x = infer->in[0];
+    if (x->dtype != BS_F32 && x->dtype != BS_I32)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(x->dtype));
+    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+        return false;
+    infer->out[0].dtype = BS_I32;
+    return lines_remove(infer, x->rank - 1);
+}
+
+static int32_t argmax_f32(const float *x, int32_t n, ptrdiff_t step)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (x[i * step] > x[best * step])
+            best = i;
+    return best;
+}
+
+static int32_t argmax_i32(const int32_t *x, int32_t n, ptrdiff_t step)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (x[i * step] > x[best * step])
+            best = i;
+    return best;
+}
+
+static void argmax_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const lines_job *job = context;
+    const bool f32 = job->call->in[0].dtype == BS_F32;
+    for (int64_t i = 0; i < n; i++) {
+        const void *x = at[1] + i * step[1];
+        *(int32_t *)(void *)(at[0] + i * step[0]) = f32 ? argmax_f32(x, job->n, job->in_step) : argmax_i32(x, job->n, job->in_step);
+    }
+}
+
+static bs_status argmax_run(const bs_call *call)
+{
+    const int32_t last = call->in[0].rank - 1;
+    lines_job job = lines_job_of(call, last);
+    lines_visit(call, last, argmax_lines, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_argmax = {.name = "argmax", .min_in = 1, .max_in = 1, .infer = argmax_infer, .flops = reduce_flops,
+                            .run = argmax_run};
+
+bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
+
+static bool topk_infer(bs_infer *infer)
+{
+    const bs_topk_desc *desc = infer->params;
+    if (!lines_last_f32(infer))
+        return false;
+    const int32_t last = infer->in[0]->rank - 1;
+    const bs_dim_id d = infer->in[0]->dims[last];
+    char text[64];
+    if (desc->k < 1 || desc->k > bs_dim_max(infer->graph, d))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, k is %d", last,
+                             bs_dim_text(infer->graph, d, text, sizeof text), desc->k);
+    infer->n_out = 2;
+    infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
+    infer->out[1].dtype = BS_I32;
+    return true;
+}
+
+/* NaN goes last. */
+static bool topk_before(float a, float b) { return a > b || (a == a && b != b); }
+
+/* Keeps the best found so far in order; an equal one goes behind, so the lower index stays first. */
+static void topk_line(const lines_job *job, const float *x, float *best, int32_t *index)
+{
+    const int32_t k = job->kind;
+    for (int32_t i = 0; i < job->n; i++) {
+        const float v = x[i * job->in_step];
+        int32_t place = bs_min_i32(i, k);
+        while (place > 0 && topk_before(v, best[(place - 1) * job->out_step])) {
+            if (place < k) {
+                best[place * job->out_step] = best[(place - 1) * job->out_step];
+                index[place * job->index_step] = index[(place - 1) * job->index_step];
+            }
+            place--;
+        }
+        if (place < k) {
+            best[place * job->out_step] = v;
+            index[place * job->index_step] = i;
+        }
+    }
+}
+
+static void topk_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    for (int64_t i = 0; i < n; i++)
+        topk_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]),
+                  (int32_t *)(void *)(at[2] + i * step[2]));
+}
+
+static bs_status topk_run(const bs_call *call)
+{
+    const int32_t last = call->in[0].rank - 1;
+    lines_job job = lines_job_of(call, last);
+    job.kind = ((const bs_topk_desc *)call->params)->k;
+    job.index_step = call->out[1].stride[last];
+    if (job.n < job.kind)
+        return BS_ERROR_SHAPE; /* a symbol was bound below k */
+    lines_visit(call, last, topk_lines, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_topk = {.name = "topk", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_topk_desc),
+                          BS_FIELDS(topk_fields), .infer = topk_infer, .flops = reduce_flops, .run = topk_run};
+
+bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
+{
+    const bs_topk_desc desc = {NULL, k};
+    const bs_node *node = bs_op_build_node(graph, &bs_op_topk, &x.id, 1, &desc);
+    const bs_value values = {node ? node->first_out : 0};
+    if (indices)
+        indices->id = node ? node->first_out + 1 : 0;
+    return values;
+}

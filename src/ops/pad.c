@@ -1,0 +1,83 @@
+/* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
+ * Relies on op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and pooling
+ * pad at the frame's edge by themselves). */
+#include "ops/common.h"
+
+static const bs_field pad_fields[] = {{"top", 'i'},  {"bottom", 'i'}, {"left", 'i'},
+                                      {"right", 'i'}, {"value", 'f'},  {"edge", 'i'}};
+
+static bool pad_infer(bs_infer *infer)
+{
+    const bs_pad_desc *desc = infer->params;
+    const int32_t most = 1 << 15;
+    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) && bs_infer_field(infer, "top", desc->top, 0, most) &&
+           bs_infer_field(infer, "bottom", desc->bottom, 0, most) && bs_infer_field(infer, "left", desc->left, 0, most) &&
+           bs_infer_field(infer, "right", desc->right, 0, most) &&
+           bs_infer_extent(infer, 1, 1, (int64_t)desc->top + desc->bottom, 1) &&
+           bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
+}
+
+/* The border's value as an element; values out of a type's range are its nearest end. */
+static void pad_element(bs_dtype dtype, float value, uint8_t *element)
+{
+    const float whole = rintf(value);
+    const int32_t code = whole >= 2147483648.0f ? INT32_MAX : whole > -2147483648.0f ? (int32_t)whole : INT32_MIN;
+    const uint16_t half = dtype == BS_F16    ? bs_f32_to_f16(value)
+                          : dtype == BS_BF16 ? bs_f32_to_bf16(value)
+                                             : (uint16_t)bs_clamp_i32(code, 0, 65535);
+    if (dtype == BS_F32)
+        memcpy(element, &value, 4);
+    else if (dtype == BS_I32)
+        memcpy(element, &code, 4);
+    else if (dtype == BS_U8)
+        *element = (uint8_t)bs_clamp_i32(code, 0, 255);
+    else if (dtype == BS_I8)
+        *element = (uint8_t)bs_clamp_i32(code, -128, 127);
+    else
+        memcpy(element, &half, 2);
+}
+
+static void pad_pixel(const bs_operand *out, char *to, const char *from, ptrdiff_t from_step, size_t bytes)
+{
+    const ptrdiff_t to_step = out->stride[0] * (ptrdiff_t)bytes;
+    for (int32_t c = 0; c < out->dim[0]; c++)
+        memcpy(to + c * to_step, from + c * from_step, bytes);
+}
+
+static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
+{
+    const bs_pad_desc *desc = call->params;
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    const ptrdiff_t size = (ptrdiff_t)bytes;
+    char *to = (char *)out->data + row * out->row_stride * size;
+    const char *from = (const char *)in->data + row * in->row_stride * size;
+    for (int32_t y = out->rect.y0; y < out->rect.y1; y++)
+        for (int32_t x = out->rect.x0; x < out->rect.x1; x++) {
+            const int32_t sy = bs_clamp_i32(y - desc->top, 0, in->dim[1] - 1), sx = bs_clamp_i32(x - desc->left, 0, in->dim[2] - 1);
+            const bool inside = desc->edge || (sy == y - desc->top && sx == x - desc->left);
+            char *pixel = to + (y * out->stride[1] + x * out->stride[2]) * size;
+            if (inside)
+                pad_pixel(out, pixel, from + (sy * in->stride[1] + sx * in->stride[2]) * size, in->stride[0] * size, bytes);
+            else
+                pad_pixel(out, pixel, (const char *)border, 0, bytes);
+        }
+}
+
+static bs_status pad_run(const bs_call *call)
+{
+    const bs_pad_desc *desc = call->params;
+    uint8_t border[4] = {0, 0, 0, 0};
+    pad_element(call->out[0].dtype, desc->value, border);
+    for (int32_t row = 0; row < call->rows; row++)
+        pad_row(call, row, border);
+    return BS_OK;
+}
+
+const bs_op bs_op_pad = {.name = "pad", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                         .params_bytes = sizeof(bs_pad_desc), BS_FIELDS(pad_fields), .infer = pad_infer, .run = pad_run};
+
+bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_pad, &x.id, 1, desc);
+}

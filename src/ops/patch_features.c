@@ -1,0 +1,145 @@
+/* ops/patch_features.c - how busy a patch is and how much it changed, as small integers for a routing table.
+ * Relies on op.h. Must never use floating point: decisions must be the same on every machine. Sees the core only. */
+#include "ops/common.h"
+
+static const bs_field patch_features_fields[] = {{"buckets", 'i'}, {"code_bits", 'i'}};
+
+#define BS_FEATURE_BUCKETS 64
+#define BS_FEATURE_MOST 128 /* bucket of 2^32 - 1, where sums saturate */
+
+static bool patch_features_infer(bs_infer *infer)
+{
+    const bs_patch_features_desc *desc = infer->params;
+    const bs_value_info *cells = infer->in[0];
+    if (cells->dtype != BS_U8 && cells->dtype != BS_U16)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected u8 or u16", bs_dtype_name(cells->dtype));
+    if (!bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "buckets", bs_or_default(desc->buckets, 2), 2, BS_FEATURE_MOST) ||
+        !bs_infer_field(infer, "code_bits", bs_or_default(desc->code_bits, 16), 8, 16))
+        return false;
+    for (int32_t d = 0; d < 3 && infer->n_in > 1; d++) {
+        char left[64], right[64];
+        if (!bs_infer_dtype(infer, 1, cells->dtype) || !bs_infer_rank(infer, 1, 3, 3))
+            return false;
+        if (cells->dims[d] != infer->in[1]->dims[d])
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in the cells and %s in the reference", d,
+                                 bs_dim_text(infer->graph, cells->dims[d], left, sizeof left),
+                                 bs_dim_text(infer->graph, infer->in[1]->dims[d], right, sizeof right));
+    }
+    infer->out[0].dtype = BS_I32;
+    infer->out[0].rank = 1;
+    infer->out[0].dims[0] = bs_dim_const(infer->graph, 2);
+    infer->out[0].scale_num = infer->out[0].scale_den = 1;
+    return true;
+}
+
+static int32_t patch_features_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
+{
+    (void)graph, (void)node, (void)index, (void)out_margin;
+    return 0;
+}
+
+static double patch_features_flops(const bs_graph *graph, const bs_node *node)
+{
+    return 10.0 * bs_value_work(graph, bs_node_in(graph, node)[0]);
+}
+
+/* ----------------------------------------------------------------------------------------------------- buckets */
+
+static int32_t top_bit(uint64_t v)
+{
+    int32_t bit = -1;
+    for (; v != 0; v >>= 1)
+        bit++;
+    return bit;
+}
+
+/* floor(log2(v^4)) of v < 2^32: v^2 fits 64 bits, its square is taken in halves. */
+static int32_t quarter_log2(uint32_t v)
+{
+    const uint64_t square = (uint64_t)v * v, low = square & 0xffffffffu, high = square >> 32;
+    const uint64_t middle = 2 * low * high, bottom = low * low; /* low high < 2^63: its double fits */
+    const uint64_t upper = high * high + (middle >> 32) + (((middle & 0xffffffffu) + (bottom >> 32)) >> 32);
+    return upper != 0 ? 64 + top_bit(upper) : top_bit((middle << 32) + bottom);
+}
+
+static int32_t feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
+{
+    const uint64_t v = area != 0 ? 16 * sum / area : 0;
+    if (v == 0)
+        return 0;
+    return bs_min_i32(1 + quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
+}
+
+/* -------------------------------------------------------------------------------------------------------- sums */
+
+/* Codes of 8 bits of one operand's core. */
+typedef struct feature_source {
+    const bs_operand *operand;
+    ptrdiff_t row;
+    int32_t shift;
+} feature_source;
+
+static int32_t feature_code(const feature_source *s, int32_t c, int32_t y, int32_t x)
+{
+    const bs_operand *o = s->operand;
+    const ptrdiff_t at = s->row + c * o->stride[0] + y * o->stride[1] + x * o->stride[2];
+    return o->dtype == BS_U8 ? ((const uint8_t *)o->data)[at] : ((const uint16_t *)o->data)[at] >> s->shift;
+}
+
+static uint64_t feature_energy(const feature_source *s)
+{
+    const int32_t height = s->operand->dim[1], width = s->operand->dim[2];
+    uint64_t sum = 0;
+    for (int32_t c = 0; c < s->operand->dim[0]; c++)
+        for (int32_t y = 0; y < height; y++)
+            for (int32_t x = 0; x < width; x++) {
+                const int64_t d = 4 * (int64_t)feature_code(s, c, y, x) - feature_code(s, c, bs_max_i32(y - 1, 0), x) -
+                                  feature_code(s, c, bs_min_i32(y + 1, height - 1), x) -
+                                  feature_code(s, c, y, bs_max_i32(x - 1, 0)) -
+                                  feature_code(s, c, y, bs_min_i32(x + 1, width - 1));
+                sum += (uint64_t)(d * d);
+            }
+    return sum;
+}
+
+static uint64_t feature_change(const feature_source *s, const feature_source *reference)
+{
+    const bs_operand *o = s->operand;
+    uint64_t sum = 0;
+    for (int32_t c = 0; c < o->dim[0]; c++)
+        for (int32_t y = 0; y < o->dim[1]; y++)
+            for (int32_t x = 0; x < o->dim[2]; x++) {
+                const int64_t d = (int64_t)feature_code(s, c, y, x) - feature_code(reference, c, y, x);
+                sum += (uint64_t)(d * d);
+            }
+    return sum;
+}
+
+static bs_status patch_features_run(const bs_call *call)
+{
+    const bs_patch_features_desc *desc = call->params;
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS), shift = bs_or_default(desc->code_bits, 16) - 8;
+    const uint64_t area = (uint64_t)in->dim[0] * (uint64_t)in->dim[1] * (uint64_t)in->dim[2];
+    for (int32_t row = 0; row < call->rows; row++) {
+        const feature_source cells = {in, row * in->row_stride, shift};
+        const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
+        int32_t *to = (int32_t *)out->data + row * out->row_stride;
+        to[0] = feature_bucket(feature_energy(&cells), area, buckets);
+        to[out->stride[0]] = call->n_in > 1 ? feature_bucket(feature_change(&cells, &reference), area, buckets) : 0;
+    }
+    return BS_OK;
+}
+#undef BS_FEATURE_BUCKETS
+#undef BS_FEATURE_MOST
+
+const bs_op bs_op_patch_features = {.name = "patch_features", .min_in = 1, .max_in = 2,
+                                    .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT, .params_bytes = sizeof(bs_patch_features_desc),
+                                    BS_FIELDS(patch_features_fields), .infer = patch_features_infer,
+                                    .halo = patch_features_halo, .flops = patch_features_flops, .run = patch_features_run};
+
+bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc)
+{
+    const int32_t in[2] = {cells.id, reference.id};
+    return bs_op_build(graph, &bs_op_patch_features, in, reference.id ? 2 : 1, desc);
+}

@@ -1,0 +1,150 @@
+/* ops/pixel_shuffle.c - [C r r, H, W] <-> [C, rH, rW], elements of any type.
+ * Relies on span.h: each of the r x r phases is a strided copy. Must never do arithmetic. */
+#include "ops/common.h"
+#include "ops/span.h"
+
+typedef struct bs_pixel_shuffle_desc { const char *name; int32_t r; } bs_pixel_shuffle_desc;
+
+static const bs_field pixel_shuffle_fields[] = {{"r", 'i'}};
+
+static int32_t pixel_shuffle_factor(const bs_node *node) { return ((const bs_pixel_shuffle_desc *)node->params)->r; }
+
+/* Channels of operand 0, after the checks that both directions share; 0 on failure. */
+static int32_t pixel_shuffle_channels(bs_infer *infer)
+{
+    const bs_pixel_shuffle_desc *desc = infer->params;
+    int32_t channels;
+    if (!bs_infer_field(infer, "r", desc->r, 1, 64) || !bs_infer_rank(infer, 0, 3, 3) ||
+        !bs_infer_const(infer, 0, 0, "channels", &channels))
+        return 0;
+    return channels;
+}
+
+static bool pixel_shuffle_infer(bs_infer *infer)
+{
+    const int32_t r = ((const bs_pixel_shuffle_desc *)infer->params)->r, channels = pixel_shuffle_channels(infer);
+    if (!channels)
+        return false;
+    if (channels % (r * r) != 0)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %d, not a multiple of r r = %d", channels, r * r);
+    infer->out[0].dims[0] = bs_dim_const(infer->graph, channels / (r * r));
+    return bs_infer_extent(infer, 1, r, 0, 1) && bs_infer_extent(infer, 2, r, 0, 1) && bs_infer_scale(infer, r, 1);
+}
+
+static bool pixel_unshuffle_divides(bs_infer *infer, int32_t axis, int32_t r)
+{
+    const bs_dim_id d = infer->in[0]->dims[axis];
+    if (!bs_dim_is_const(infer->graph, d) || bs_dim_max(infer->graph, d) % r == 0)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %lld, not a multiple of r = %d", axis,
+                         (long long)bs_dim_max(infer->graph, d), r);
+}
+
+static bool pixel_unshuffle_infer(bs_infer *infer)
+{
+    const int32_t r = ((const bs_pixel_shuffle_desc *)infer->params)->r, channels = pixel_shuffle_channels(infer);
+    if (!channels || !pixel_unshuffle_divides(infer, 1, r) || !pixel_unshuffle_divides(infer, 2, r))
+        return false;
+    infer->out[0].dims[0] = bs_dim_const(infer->graph, (int64_t)channels * r * r);
+    return bs_infer_extent(infer, 1, 1, 0, r) && bs_infer_extent(infer, 2, 1, 0, r) && bs_infer_scale(infer, 1, r);
+}
+
+static int32_t pixel_shuffle_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
+{
+    (void)graph, (void)index;
+    return (int32_t)bs_ceil_div(out_margin, pixel_shuffle_factor(node));
+}
+
+static int32_t pixel_unshuffle_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
+{
+    (void)graph, (void)index;
+    return out_margin * pixel_shuffle_factor(node);
+}
+
+/* ----------------------------------------------------------------------------------------------------- kernels */
+
+/* Every r-th pixel of a large image from (y, x): a view with the small image's coordinates. */
+static bs_operand phase_of_large(const bs_operand *large, int32_t r, int32_t i, int32_t j)
+{
+    bs_operand view = *large;
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(large->dtype);
+    view.data = (char *)large->data + (i * large->stride[1] + j * large->stride[2]) * bytes;
+    view.stride[1] *= r;
+    view.stride[2] *= r;
+    return view;
+}
+
+/* Channels first, first + step, ... of a small image. */
+static bs_operand phase_of_small(const bs_operand *small, int32_t step, int32_t first)
+{
+    bs_operand view = *small;
+    view.data = (char *)small->data + first * small->stride[0] * (ptrdiff_t)bs_dtype_bytes(small->dtype);
+    view.stride[0] *= step;
+    view.dim[0] /= step;
+    return view;
+}
+
+/* Coordinates q with low <= q r + i < high. */
+static void phase_range(bs_span *span, int32_t axis, int32_t low, int32_t high, int32_t r, int32_t i)
+{
+    span->low[axis + 1] = bs_ceil_div(low - i, r);
+    span->count[axis + 1] = bs_ceil_div(high - i, r) - span->low[axis + 1];
+}
+
+static bs_status pixel_shuffle_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0];
+    const int32_t r = pixel_shuffle_factor(call->node);
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    for (int32_t phase = 0; phase < r * r; phase++) {
+        const bs_operand to = phase_of_large(out, r, phase / r, phase % r), from = phase_of_small(&call->in[0], r * r, phase);
+        bs_span span;
+        bs_span_box(&span, out, call->rows);
+        phase_range(&span, 1, out->rect.y0, out->rect.y1, r, phase / r);
+        phase_range(&span, 2, out->rect.x0, out->rect.x1, r, phase % r);
+        bs_span_add(&span, &to, NULL, 0);
+        bs_span_add(&span, &from, NULL, 0);
+        bs_span_run(&span, bs_span_copy, &bytes);
+    }
+    return BS_OK;
+}
+
+/* A frame that does not divide by r (its extents are symbols) is refused here: rows would be missing. */
+static bs_status pixel_unshuffle_run(const bs_call *call)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const int32_t r = pixel_shuffle_factor(call->node);
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    if (in->frame_h % r != 0 || in->frame_w % r != 0)
+        return BS_ERROR_SHAPE;
+    for (int32_t phase = 0; phase < r * r; phase++) {
+        const bs_operand to = phase_of_small(out, r * r, phase), from = phase_of_large(in, r, phase / r, phase % r);
+        bs_span span;
+        bs_span_box(&span, out, call->rows);
+        span.count[1] = to.dim[0];
+        bs_span_add(&span, &to, NULL, 0);
+        bs_span_add(&span, &from, NULL, 0);
+        bs_span_run(&span, bs_span_copy, &bytes);
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                                   .params_bytes = sizeof(bs_pixel_shuffle_desc), BS_FIELDS(pixel_shuffle_fields),
+                                   .infer = pixel_shuffle_infer, .halo = pixel_shuffle_halo, .run = pixel_shuffle_run};
+
+const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                                     .params_bytes = sizeof(bs_pixel_shuffle_desc), BS_FIELDS(pixel_shuffle_fields),
+                                     .infer = pixel_unshuffle_infer, .halo = pixel_unshuffle_halo, .run = pixel_unshuffle_run};
+
+bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r)
+{
+    const bs_pixel_shuffle_desc desc = {NULL, r};
+    return bs_op_build(graph, &bs_op_pixel_shuffle, &x.id, 1, &desc);
+}
+
+bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
+{
+    const bs_pixel_shuffle_desc desc = {NULL, r};
+    return bs_op_build(graph, &bs_op_pixel_unshuffle, &x.id, 1, &desc);
+}

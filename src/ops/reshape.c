@@ -1,0 +1,244 @@
+/* ops/reshape.c - reshape and transpose: elements keep their values, not their places. Elements of any type.
+ * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
+#include "ops/common.h"
+#include "ops/span.h"
+
+/* dim: a constant; 0 - a for a symbol copied from dimension a - 1 of the operand (so -1 is dimension 0);
+ * BS_RESHAPE_REST once: what is left. Operands are named by place, so that files need no symbols here. */
+typedef struct bs_reshape_desc { const char *name; int32_t rank, dim[BS_MAX_RANK]; } bs_reshape_desc;
+#define BS_RESHAPE_REST INT32_MIN
+
+static const bs_field reshape_fields[] = {{"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
+static const bs_field transpose_fields[] = {{"order0", 'i'}, {"order1", 'i'}, {"order2", 'i'}, {"order3", 'i'}};
+
+/* -------------------------------------------------------------------------------------------------- shape rule */
+
+/* Elements on both sides as constant x symbols; symbols that stand on both sides cancel. */
+typedef struct reshape_count {
+    int64_t in, out;          /* products of constants */
+    bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result does not copy; -1 none */
+    int32_t symbols, rest;    /* how many; axis of BS_RESHAPE_REST or -1 */
+} reshape_count;
+
+static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
+{
+    const bs_value_info *x = infer->in[0];
+    memset(count, 0, sizeof *count);
+    count->in = count->out = 1;
+    count->rest = -1;
+    for (int32_t d = 0; d < x->rank; d++) {
+        const bool constant = bs_dim_is_const(infer->graph, x->dims[d]);
+        count->left[d] = constant ? -1 : x->dims[d];
+        count->symbols += !constant;
+        count->in *= constant ? bs_dim_max(infer->graph, x->dims[d]) : 1;
+    }
+}
+
+/* One dimension of the result. */
+static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
+{
+    const int32_t source = -code - 1;
+    if (code == BS_RESHAPE_REST) {
+        if (count->rest >= 0)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest, axis);
+        count->rest = axis;
+        return true;
+    }
+    if (code > 0) {
+        count->out = count->out > ((int64_t)1 << 40) / code ? (int64_t)1 << 40 : count->out * code;
+        infer->out[0].dims[axis] = bs_dim_const(infer->graph, code);
+        return infer->out[0].dims[axis] >= 0;
+    }
+    if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of the operand", axis);
+    infer->out[0].dims[axis] = count->left[source];
+    count->left[source] = -1;
+    count->symbols--;
+    return true;
+}
+
+/* in/out x the symbol that is left, if any. */
+static bool reshape_rest(bs_infer *infer, const reshape_count *count)
+{
+    bs_dim_id symbol = -1;
+    for (int32_t d = 0; d < infer->in[0]->rank; d++)
+        symbol = count->left[d] >= 0 ? count->left[d] : symbol;
+    if (count->symbols > 1)
+        return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a product of symbols", count->rest);
+    if (count->in % count->out != 0)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d: %lld elements do not divide by %lld", count->rest,
+                             (long long)count->in, (long long)count->out);
+    const int64_t factor = count->in / count->out;
+    infer->out[0].dims[count->rest] =
+        symbol < 0 ? bs_dim_const(infer->graph, factor) : bs_dim_derive(infer->graph, symbol, factor, 0, 1);
+    return infer->out[0].dims[count->rest] >= 0;
+}
+
+static bool reshape_infer(bs_infer *infer)
+{
+    const bs_reshape_desc *desc = infer->params;
+    char shape[96];
+    reshape_count count;
+    if (!bs_infer_field(infer, "rank", desc->rank, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+        return false;
+    reshape_count_operand(infer, &count);
+    infer->out[0].rank = desc->rank;
+    for (int32_t d = 0; d < desc->rank; d++)
+        if (!reshape_take(infer, &count, d, desc->dim[d]))
+            return false;
+    if (count.rest >= 0)
+        return reshape_rest(infer, &count) && bs_infer_no_new_image(infer);
+    if (count.in != count.out || count.symbols != 0)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s does not have %lld elements",
+                             bs_value_text(infer->graph, infer->in[0], shape, sizeof shape), (long long)count.out);
+    return bs_infer_no_new_image(infer);
+}
+
+/* ----------------------------------------------------------------------------------------------------- reshape */
+
+static bool dense_row(const bs_operand *o)
+{
+    ptrdiff_t step = 1;
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        if (o->dim[d] != 1 && o->stride[d] != step)
+            return false;
+        step *= o->dim[d];
+    }
+    return true;
+}
+
+static int64_t row_elements(const bs_operand *o)
+{
+    int64_t elements = 1;
+    for (int32_t d = 0; d < o->rank; d++)
+        elements *= o->dim[d];
+    return elements;
+}
+
+/* A row-major counter over the places of one operand. */
+typedef struct bs_place { int32_t index[BS_MAX_RANK]; ptrdiff_t offset; } bs_place;
+
+static void place_next(bs_place *place, const bs_operand *o)
+{
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        place->offset += o->stride[d];
+        if (++place->index[d] < o->dim[d])
+            return;
+        place->offset -= o->stride[d] * o->dim[d];
+        place->index[d] = 0;
+    }
+}
+
+static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row, size_t bytes)
+{
+    const int64_t elements = row_elements(out);
+    char *to = (char *)out->data + row * out->row_stride * (ptrdiff_t)bytes;
+    const char *from = (const char *)in->data + row * in->row_stride * (ptrdiff_t)bytes;
+    bs_place source = {{0}, 0}, target = {{0}, 0};
+    if (dense_row(in) && dense_row(out)) {
+        memcpy(to, from, bytes * (size_t)elements);
+        return;
+    }
+    for (int64_t i = 0; i < elements; i++) {
+        memcpy(to + target.offset * (ptrdiff_t)bytes, from + source.offset * (ptrdiff_t)bytes, bytes);
+        place_next(&source, in);
+        place_next(&target, out);
+    }
+}
+
+static bs_status reshape_run(const bs_call *call)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    if (row_elements(in) != row_elements(out))
+        return BS_ERROR_SHAPE;
+    for (int32_t row = 0; row < call->rows; row++)
+        reshape_row(in, out, row, bs_dtype_bytes(out->dtype));
+    return BS_OK;
+}
+
+const bs_op bs_op_reshape = {.name = "reshape", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_reshape_desc),
+                             BS_FIELDS(reshape_fields), .infer = reshape_infer, .run = reshape_run};
+
+/* A public dimension as a code of bs_reshape_desc; 0 if there is none. */
+static int32_t reshape_code(bs_graph *graph, const bs_value_info *x, bs_dim dim)
+{
+    if (dim == -1)
+        return BS_RESHAPE_REST;
+    if (dim < 1 || (dim >= BS_UPTO(0) && dim < 2 * BS_UPTO(0)))
+        return 0; /* a new anonymous symbol cannot equal any of the operand's */
+    const bs_dim_id id = bs_dim_resolve(graph, dim);
+    if (id >= 0 && bs_dim_is_const(graph, id))
+        return (int32_t)bs_dim_max(graph, id);
+    for (int32_t d = 0; id >= 0 && d < x->rank; d++)
+        if (x->dims[d] == id)
+            return -d - 1;
+    return 0;
+}
+
+bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
+{
+    bs_reshape_desc desc = {NULL, shape.rank, {0}};
+    const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
+    for (int32_t d = 0; d < shape.rank && d < BS_MAX_RANK && sound; d++)
+        desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
+    return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &desc);
+}
+
+/* --------------------------------------------------------------------------------------------------- transpose */
+
+/* Dimension d of the result is dimension order[d] of the operand. All zero: the last two change places. */
+static void transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
+{
+    bool given = rank < 2;
+    for (int32_t d = 0; d < BS_MAX_RANK; d++) {
+        given = given || desc->order[d] != 0;
+        order[d] = desc->order[d];
+    }
+    if (given)
+        return;
+    for (int32_t d = 0; d < rank; d++)
+        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+}
+
+static bool transpose_infer(bs_infer *infer)
+{
+    const bs_value_info *x = infer->in[0];
+    int32_t order[BS_MAX_RANK];
+    uint32_t seen = 0;
+    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+        return false;
+    transpose_order(infer->params, x->rank, order);
+    for (int32_t d = 0; d < x->rank; d++) {
+        if (order[d] < 0 || order[d] >= x->rank || seen >> order[d] & 1u)
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d, order[d]);
+        seen |= 1u << order[d];
+        infer->out[0].dims[d] = x->dims[order[d]];
+    }
+    return true;
+}
+
+static bs_status transpose_run(const bs_call *call)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    bs_operand view = *in;
+    int32_t order[BS_MAX_RANK];
+    transpose_order(call->params, in->rank, order);
+    for (int32_t d = 0; d < in->rank; d++) {
+        view.dim[d] = in->dim[order[d]];
+        view.stride[d] = in->stride[order[d]];
+    }
+    bs_span span;
+    bs_span_open(&span, out, call->rows);
+    bs_span_add(&span, &view, NULL, 0);
+    bs_span_run(&span, bs_span_copy, &bytes);
+    return BS_OK;
+}
+
+const bs_op bs_op_transpose = {.name = "transpose", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_transpose_desc),
+                               BS_FIELDS(transpose_fields), .infer = transpose_infer, .run = transpose_run};
+
+bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_transpose, &x.id, 1, desc);
+}

@@ -1,0 +1,205 @@
+/* ops/resize.c - enlargement by an integer factor, half-pixel centres, the frame's edges replicated.
+ * Relies on op.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all others. Weights depend
+ * on the phase (output coordinate modulo factor) alone, so a pixel is the same in whichever cell it is computed.
+ *
+ * Integer bicubic x2 (u8, u16, a = -0.5): the weights -3 29 111 -9 over 128 are exact, both passes stay in integers, and
+ * the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
+#include "ops/common.h"
+
+static const bs_field resize_fields[] = {{"kind", 'i'}, {"factor", 'i'}, {"cubic_a", 'f'}, {"code_bits", 'i'}};
+
+#define BS_RESIZE_MOST 16 /* the largest factor: phases are tabulated on the stack */
+
+static int32_t resize_factor(const bs_resize_desc *desc) { return bs_or_default(desc->factor, 2); }
+
+static float resize_cubic_a(const bs_resize_desc *desc) { return desc->cubic_a == 0.0f ? -0.5f : desc->cubic_a; }
+
+static bool resize_in_integers(const bs_resize_desc *desc, bs_dtype dtype)
+{
+    return (dtype == BS_U8 || dtype == BS_U16) && desc->kind == BS_RESIZE_BICUBIC && resize_factor(desc) == 2 &&
+           resize_cubic_a(desc) == -0.5f;
+}
+
+static bool resize_infer(bs_infer *infer)
+{
+    const bs_resize_desc *desc = infer->params;
+    const int32_t factor = resize_factor(desc);
+    const bs_dtype dtype = infer->in[0]->dtype;
+    if (dtype != BS_F32 && dtype != BS_U8 && dtype != BS_U16)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32, u8 or u16", bs_dtype_name(dtype));
+    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_field(infer, "kind", desc->kind, 0, BS_RESIZE_BICUBIC) &&
+           bs_infer_field(infer, "factor", desc->factor, 0, BS_RESIZE_MOST) &&
+           bs_infer_field(infer, "code_bits", desc->code_bits, 0, 16) && bs_infer_extent(infer, 1, factor, 0, 1) &&
+           bs_infer_extent(infer, 2, factor, 0, 1) && bs_infer_scale(infer, factor, 1);
+}
+
+static int32_t resize_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
+{
+    const bs_resize_desc *desc = node->params;
+    (void)graph, (void)index;
+    return (int32_t)bs_ceil_div(out_margin, resize_factor(desc)) + desc->kind; /* taps reach 0, 1, 2 pixels */
+}
+
+static double resize_flops(const bs_graph *graph, const bs_node *node)
+{
+    const bs_resize_desc *desc = node->params;
+    const double taps = desc->kind == BS_RESIZE_BICUBIC ? 4 : desc->kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    return bs_value_work(graph, node->first_out) * 2.0 * taps * (taps + 1.0);
+}
+
+/* ----------------------------------------------------------------------------------------------------- phases */
+
+/* Output r of each group of `factor` takes `taps` inputs from `start` relative to the group's own. */
+typedef struct resize_phase {
+    int32_t start;
+    float weight[4];
+    int32_t code_weight[4]; /* x 128 */
+} resize_phase;
+
+typedef struct resize_job {
+    const bs_call *call;
+    int32_t factor, taps;
+    bool integers;
+    int32_t top; /* largest code */
+    resize_phase phase[BS_RESIZE_MOST];
+} resize_job;
+
+/* Keys' kernel; a = -0.5 reproduces quadratics. */
+static float resize_cubic(float a, float distance)
+{
+    const float x = fabsf(distance);
+    if (x <= 1.0f)
+        return ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f;
+    return ((a * x - 5.0f * a) * x + 8.0f * a) * x - 4.0f * a;
+}
+
+static resize_phase resize_phase_of(const bs_resize_desc *desc, int32_t r)
+{
+    const float offset = ((float)r + 0.5f) / (float)resize_factor(desc) - 0.5f, t = offset < 0.0f ? offset + 1.0f : offset;
+    resize_phase phase = {0, {1.0f, 0.0f, 0.0f, 0.0f}, {0, 0, 0, 0}};
+    if (desc->kind == BS_RESIZE_NEAREST)
+        return phase;
+    phase.start = offset < 0.0f ? -1 : 0;
+    phase.weight[0] = 1.0f - t;
+    phase.weight[1] = t;
+    if (desc->kind == BS_RESIZE_BILINEAR)
+        return phase;
+    phase.start--;
+    for (int32_t k = 0; k < 4; k++) {
+        phase.weight[k] = resize_cubic(resize_cubic_a(desc), t + 1.0f - (float)k);
+        phase.code_weight[k] = (int32_t)(phase.weight[k] * 128.0f);
+    }
+    return phase;
+}
+
+static void resize_job_fill(resize_job *job, const bs_call *call)
+{
+    const bs_resize_desc *desc = call->params;
+    const bs_dtype dtype = call->out[0].dtype;
+    job->call = call;
+    job->factor = resize_factor(desc);
+    job->taps = desc->kind == BS_RESIZE_BICUBIC ? 4 : desc->kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    job->integers = resize_in_integers(desc, dtype);
+    job->top = dtype == BS_U8 ? 255 : (1 << bs_or_default(desc->code_bits, 16)) - 1;
+    for (int32_t r = 0; r < job->factor; r++)
+        job->phase[r] = resize_phase_of(desc, r);
+}
+
+/* Offsets of the taps of one output coordinate along one axis, and its phase. */
+typedef struct resize_taps {
+    ptrdiff_t offset[4];
+    const resize_phase *phase;
+} resize_taps;
+
+static resize_taps resize_taps_of(const resize_job *job, int32_t at, ptrdiff_t stride, int32_t origin, int32_t extent)
+{
+    const int32_t group = (int32_t)bs_floor_div(at, job->factor);
+    resize_taps taps = {{0, 0, 0, 0}, &job->phase[at - group * job->factor]};
+    for (int32_t k = 0; k < job->taps; k++) {
+        const int32_t tap = bs_clamp_i32(group + taps.phase->start + k + origin, 0, extent - 1) - origin;
+        taps.offset[k] = tap * stride;
+    }
+    return taps;
+}
+
+/* ----------------------------------------------------------------------------------------------------- kernels */
+
+static float resize_sample(const resize_job *job, const void *data, bs_dtype dtype, int64_t at, const resize_taps *y,
+                           const resize_taps *x)
+{
+    float sum = 0.0f;
+    for (int32_t j = 0; j < job->taps; j++) {
+        float line = 0.0f;
+        for (int32_t i = 0; i < job->taps; i++)
+            line += x->phase->weight[i] * bs_load_f32(data, dtype, at + y->offset[j] + x->offset[i]);
+        sum += y->phase->weight[j] * line;
+    }
+    return sum;
+}
+
+static int32_t resize_code(const void *data, bs_dtype dtype, int64_t at)
+{
+    return dtype == BS_U8 ? ((const uint8_t *)data)[at] : ((const uint16_t *)data)[at];
+}
+
+/* At most 65535 (140^2 + 12^2) = 1.3e9: fits 32 bits. */
+static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y, const resize_taps *x)
+{
+    int32_t sum = 0;
+    for (int32_t j = 0; j < 4; j++) {
+        int32_t line = 0;
+        for (int32_t i = 0; i < 4; i++)
+            line += x->phase->code_weight[i] * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
+        sum += y->phase->code_weight[j] * line;
+    }
+    return (int32_t)bs_floor_div((int64_t)sum + (1 << 13), 1 << 14);
+}
+
+static void resize_store(const resize_job *job, const bs_operand *out, int64_t at, int32_t code)
+{
+    const int32_t saturated = bs_clamp_i32(code, 0, job->top);
+    if (out->dtype == BS_U8)
+        ((uint8_t *)out->data)[at] = (uint8_t)saturated;
+    else
+        ((uint16_t *)out->data)[at] = (uint16_t)saturated;
+}
+
+static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const resize_taps *y, const resize_taps *x)
+{
+    const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
+    for (int32_t c = 0; c < out->dim[0]; c++, from += in->stride[0], to += out->stride[0]) {
+        if (job->integers)
+            resize_store(job, out, to, resize_sample_code(in->data, in->dtype, from, y, x));
+        else if (out->dtype == BS_F32)
+            ((float *)out->data)[to] = resize_sample(job, in->data, BS_F32, from, y, x);
+        else
+            resize_store(job, out, to, (int32_t)rintf(resize_sample(job, in->data, in->dtype, from, y, x)));
+    }
+}
+
+static bs_status resize_run(const bs_call *call)
+{
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_rect r = out->rect;
+    resize_job job;
+    resize_job_fill(&job, call);
+    for (int32_t row = 0; row < call->rows; row++)
+        for (int32_t oy = r.y0; oy < r.y1; oy++) {
+            const resize_taps y = resize_taps_of(&job, oy, in->stride[1], in->frame_y, in->frame_h);
+            for (int32_t ox = r.x0; ox < r.x1; ox++) {
+                const resize_taps x = resize_taps_of(&job, ox, in->stride[2], in->frame_x, in->frame_w);
+                resize_pixel(&job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2], &y, &x);
+            }
+        }
+    return BS_OK;
+}
+#undef BS_RESIZE_MOST
+
+const bs_op bs_op_resize = {.name = "resize", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+                            .params_bytes = sizeof(bs_resize_desc), BS_FIELDS(resize_fields), .infer = resize_infer,
+                            .halo = resize_halo, .flops = resize_flops, .run = resize_run};
+
+bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_resize, &x.id, 1, desc);
+}

@@ -1,0 +1,40 @@
+/* ops/span.h - one loop nest for every op that goes element by element over strided operands.
+ * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
+ * `inner` on the innermost. Relies on op.h. Must never know what an element means. */
+#ifndef BS_OPS_SPAN_H
+#define BS_OPS_SPAN_H
+
+#include "op.h"
+
+#define BS_SPAN_OPERANDS 4
+#define BS_SPAN_AXES (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
+
+typedef struct bs_span {
+    int32_t operands, axes;
+    int64_t low[BS_SPAN_AXES]; /* first coordinate, in those of the output */
+    int64_t count[BS_SPAN_AXES];
+    char *at[BS_SPAN_OPERANDS];
+    ptrdiff_t step[BS_SPAN_OPERANDS][BS_SPAN_AXES]; /* bytes */
+} bs_span;
+
+/* n elements: of operand i at at[i], at[i] + step[i], ... (bytes). Operand 0 is the output. */
+typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+
+/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be changed. */
+void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
+/* The box, and the output added as operand 0. */
+void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
+/* The same for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
+void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
+/* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
+ * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
+/* An array of 4-byte elements, one for each index of dimension `axis`. */
+void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
+/* Walks. The span is spent afterwards. */
+void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
+
+/* Inner loop that copies elements of *(const size_t *)context bytes: 1, 2 or 4. */
+void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+
+#endif

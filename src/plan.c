@@ -1,0 +1,183 @@
+/* plan.c - making a plan: checks, the stages in order, sizes and the printable report.
+ * Relies on plan.h. Must never touch weights or run anything: a workstation plans for a board. */
+#include "plan.h"
+#include "structure.h"
+
+/* ----------------------------------------------------------------------------------------------- storage */
+
+typedef struct plan_layout {
+    uint64_t at_live, at_nodes, at_values, at_instrs, at_workspace, bytes;
+    int32_t max_instrs;
+} plan_layout;
+
+static void plan_layout_make(const bs_graph *g, plan_layout *l)
+{
+    l->max_instrs = 4 * g->n_nodes + g->n_operands + BS_MAX_REGIONS;
+    l->at_live = bs_align_u64(sizeof(bs_plan));
+    l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
+    l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
+    l->at_instrs = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_workspace = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
+    l->bytes = l->at_workspace + (lower > memory ? lower : memory);
+}
+
+size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
+{
+    plan_layout l;
+    (void)desc;
+    if (!graph || graph->status != BS_OK)
+        return 0;
+    plan_layout_make(graph, &l);
+    return (size_t)l.bytes;
+}
+
+/* -------------------------------------------------------------------------------------------------- nodes */
+
+static uint64_t canonical_bytes(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const bs_op *op = bs_op_get(node->op);
+    const int32_t count = op->weights ? op->weights(g, node, specs) : 0;
+    return bs_weight_offset(specs, count);
+}
+
+static void plan_node(bs_plan *p, int32_t n)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    bs_node_plan *np = &p->nodes[n];
+    int64_t h = 1, w = 1;
+    if (node->n_out > 0) {
+        const int32_t margin = p->values[node->first_out].margin;
+        bs_plan_core(p, &g->values[node->first_out], &h, &w);
+        h += 2 * margin;
+        w += 2 * margin;
+    }
+    np->tier = p->tier;
+    np->prepared_bytes = canonical_bytes(g, node);
+    if (op->plan)
+        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    np->prepared_offset = p->weight_bytes;
+    p->weight_bytes += bs_align_u64(np->prepared_bytes);
+    const uint64_t staging = canonical_bytes(g, node);
+    p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
+    p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
+}
+
+static bool desc_sound(const bs_plan_desc *d, bs_error *error)
+{
+    if (d->threads < 0 || d->threads > 64)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d threads, expected 1 .. 64", d->threads);
+    if (d->tier < 0 || d->tier > BS_TIER_NEON)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "tier %d does not exist", d->tier);
+    if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_WINOGRAD)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
+    if (d->patch_size < 0 || d->patch_size > 8192)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "patch size %d, expected 0 .. 8192", d->patch_size);
+    return true;
+}
+
+bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
+{
+    plan_layout l;
+    bs_plan_desc none;
+    memset(&none, 0, sizeof none);
+    if (!desc)
+        desc = &none;
+    if (bs_graph_check(graph, error) != BS_OK || !desc_sound(desc, error))
+        return NULL;
+    plan_layout_make(graph, &l);
+    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    if (!memory) {
+        bs_fail_arena(error, arena, l.bytes, "the plan");
+        return NULL;
+    }
+    memset(memory, 0, (size_t)l.bytes);
+    bs_plan *p = (bs_plan *)(void *)memory;
+    p->graph = graph;
+    p->desc = *desc;
+    p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
+    p->threads = bs_or_default(desc->threads, 1);
+    p->max_instrs = l.max_instrs;
+    p->node_live = (bool *)(memory + l.at_live);
+    p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
+    p->values = (bs_value_plan *)(void *)(memory + l.at_values);
+    p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
+    if (!bs_plan_live(p, error) || !bs_plan_lower(p, memory + l.at_workspace, error))
+        return NULL;
+    for (int32_t n = 1; n < graph->n_nodes; n++)
+        if (p->node_live[n])
+            plan_node(p, n);
+    return bs_plan_memory(p, memory + l.at_workspace, error) ? p : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------- report */
+
+typedef struct report {
+    char *text;
+    size_t bytes, used;
+} report;
+
+static void say(report *r, const char *format, ...) BS_PRINTF(2, 3);
+static void say(report *r, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const size_t room = r->used < r->bytes ? r->bytes - r->used : 0;
+    const int n = vsnprintf(room ? r->text + r->used : NULL, room, format, arguments);
+    va_end(arguments);
+    r->used += n > 0 ? (size_t)n : 0;
+}
+
+static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "region"};
+
+static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    const char *name = bs_node_name(node);
+    if (i->kind == BS_INSTR_REGION)
+        say(r, "%s[t%d] region %d: tiles of domain %d\n", indent, i->time, i->node, i->domain);
+    else
+        say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+    if (i->kind != BS_INSTR_REGION)
+        say(r, "%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm ? "  (winograd)" : "");
+}
+
+static void say_region(report *r, const bs_plan *p, int32_t region)
+{
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        const bs_part *part = &p->parts[k];
+        if (part->region != region)
+            continue;
+        if (part->router)
+            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
+                (unsigned long long)part->scratch_bytes, part->flops);
+        else
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)part->scratch_bytes, part->flops);
+        for (int32_t i = part->first; i < part->first + part->count; i++)
+            say_instr(r, p, &p->instrs[i], "      ");
+    }
+}
+
+size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
+{
+    report r = {text, bytes, 0};
+    bs_sizes sizes;
+    bs_plan_sizes(plan, &sizes);
+    say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, NULL), (unsigned long long)sizes.transient,
+        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
+    say(&r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
+        (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, plan->threads, bs_tier_name(plan->tier),
+        plan->threads, (unsigned long long)plan->weight_bytes);
+    for (int32_t i = 0; i < plan->n_top; i++) {
+        say_instr(&r, plan, &plan->instrs[i], "  ");
+        if (plan->instrs[i].kind == BS_INSTR_REGION)
+            say_region(&r, plan, plan->instrs[i].node);
+    }
+    if (bytes > 0 && r.used >= bytes)
+        text[bytes - 1] = 0;
+    return r.used;
+}

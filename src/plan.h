@@ -1,0 +1,120 @@
+/* plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
+ * Owns the plan's data structures. Relies on graph.h and op.h. Must never hold anything that changes in a run. */
+#ifndef BS_PLAN_H
+#define BS_PLAN_H
+
+#include "op.h"
+
+typedef enum bs_place {
+    BS_PLACE_NONE,      /* not needed by any output: never computed */
+    BS_PLACE_INPUT,     /* the caller's buffer of input `source` */
+    BS_PLACE_OUTPUT,    /* the caller's buffer of output `source` */
+    BS_PLACE_STATE,     /* the state made by node `source` */
+    BS_PLACE_TRANSIENT, /* rows in the transient arena */
+    BS_PLACE_SCRATCH,   /* rows of the tile in a thread's scratch */
+    BS_PLACE_WEIGHT,    /* a constant: prepared memory of its node */
+    BS_PLACE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_PLACE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
+} bs_place;
+
+typedef struct bs_value_plan {
+    bs_place place;
+    int32_t source;
+    int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
+    int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
+    int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
+    int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    uint64_t offset;
+    uint64_t row_bytes;
+    int64_t rows;         /* that the storage holds */
+} bs_value_plan;
+
+typedef enum bs_instr_kind {
+    BS_INSTR_OP,     /* run a node's kernel */
+    BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
+    BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
+    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero */
+    BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
+    BS_INSTR_ROUTE,
+    BS_INSTR_REGION  /* parts `first` .. `first + count` in one parallel region, tile by tile */
+} bs_instr_kind;
+
+typedef struct bs_instr {
+    bs_instr_kind kind;
+    int32_t node;
+    int32_t value, target;
+    int32_t domain; /* whose rows it works on */
+    int32_t region, part; /* while planning: region -1 = top level */
+    int32_t time;
+    int32_t first, count; /* REGION: parts */
+} bs_instr;
+
+/* Straight-line instructions for tiles of one domain. */
+typedef struct bs_part {
+    int32_t region;
+    int32_t domain;
+    int32_t router, path; /* 0, -1 when the part is not one path of a router */
+    int32_t first, count; /* instructions */
+    uint64_t scratch_bytes;
+    double flops; /* a row, for the order in which tiles start */
+} bs_part;
+
+typedef struct bs_domain_plan {
+    int32_t order;     /* BS_ORDER_BREADTH or _DEPTH, of top-level domains */
+    int32_t tile_rows; /* depth */
+    int32_t size;      /* patches: cell size, desc.patch_size applied */
+    int64_t max_rows;
+} bs_domain_plan;
+
+typedef struct bs_router_plan {
+    int32_t forced; /* path + 1, or 0 */
+    bool live;
+    bool in_tile;   /* decided tile by tile, inside a region */
+    int64_t rows;   /* a decision's maximum */
+} bs_router_plan;
+
+#define BS_MAX_REGIONS 128
+#define BS_MAX_PARTS 512
+
+struct bs_plan {
+    const bs_graph *graph;
+    bs_plan_desc desc;
+    bs_tier tier;
+    int32_t threads;
+    int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
+    int32_t max_instrs;
+    uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    uint64_t kernel_scratch_bytes, kernel_scratch_offset;
+    bool *node_live;          /* [nodes] */
+    bs_node_plan *nodes;      /* [nodes] */
+    bs_value_plan *values;    /* [values] */
+    bs_instr *instrs;
+    bs_part parts[BS_MAX_PARTS];
+    int32_t region_domain[BS_MAX_REGIONS];
+    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_router_plan routers[BS_MAX_ROUTERS];
+};
+
+/* The stages, in order (plan_*.c). Each returns false after recording an error. */
+bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
+bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
+uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
+uint64_t bs_plan_memory_workspace(const bs_graph *graph);
+
+/* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
+ * returns the bytes of the whole. order: scratch of `count`. (plan_memory.c; tested by brute force.) */
+typedef struct bs_life {
+    uint64_t bytes, offset;
+    int32_t first, last;
+} bs_life;
+uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
+
+/* Helpers of several stages. */
+static inline bs_value_plan *bs_plan_value(const bs_plan *plan, int32_t id) { return &plan->values[id]; }
+/* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
+int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* The core of a cell of this value at most, [h, w]. */
+void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
+
+#endif

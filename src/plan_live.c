@@ -1,0 +1,214 @@
+/* plan_live.c - the first stage of planning: what is needed at all, which routes are decided ahead, in which order
+ * each domain runs, and how much margin each value carries.
+ * Relies on plan.h. Must never assign memory. */
+#include "plan.h"
+#include "structure.h"
+
+int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
+{
+    while (graph->domains[domain].kind == BS_DOMAIN_PATH)
+        domain = graph->domains[domain].parent;
+    return domain;
+}
+
+void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
+{
+    const bs_graph *g = plan->graph;
+    *h = value->rank == 3 ? bs_dim_max(g, value->dims[1]) : 1;
+    *w = value->rank == 3 ? bs_dim_max(g, value->dims[2]) : 1;
+    const int32_t patches = g->domains[value->domain].patches;
+    if (value->rank != 3 || patches < 0)
+        return;
+    const int64_t cell = bs_ceil_div((int64_t)plan->domains[patches].size * value->scale_num, value->scale_den);
+    *h = bs_min_i64(*h, cell);
+    *w = bs_min_i64(*w, cell);
+}
+
+/* ------------------------------------------------------------------------------------------- forced routes */
+
+static bool force_routes(bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    if (plan->desc.n_forces < 0 || plan->desc.n_forces > BS_MAX_FORCES)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d forced routes, at most %d", plan->desc.n_forces, BS_MAX_FORCES);
+    for (int32_t f = 0; f < plan->desc.n_forces; f++) {
+        const bs_force *force = &plan->desc.forces[f];
+        int32_t found = 0;
+        for (int32_t r = 1; r < g->n_routers; r++)
+            if (force->router && strcmp(g->routers[r].desc->name, force->router) == 0)
+                found = r;
+        if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s", force->path,
+                           force->router ? force->router : "", found ? "path" : "router");
+        plan->routers[found].forced = force->path + 1;
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------------- liveness */
+
+static void mark(bs_plan *plan, int32_t value)
+{
+    if (value > 0)
+        plan->node_live[plan->graph->values[value].node] = true;
+}
+
+static void mark_router(bs_plan *plan, int32_t router)
+{
+    plan->routers[router].live = true;
+    plan->node_live[plan->graph->routers[router].node] = true;
+}
+
+/* The router that decided for a domain must be there, and those of the domains above. */
+static void mark_domain(bs_plan *plan, int32_t domain)
+{
+    const bs_graph *g = plan->graph;
+    while (g->domains[domain].kind == BS_DOMAIN_PATH) {
+        mark_router(plan, g->domains[domain].router);
+        domain = g->domains[domain].parent;
+    }
+}
+
+static bool is_forced_away(const bs_plan *plan, int32_t router, int32_t path)
+{
+    const int32_t forced = plan->routers[router].forced;
+    return forced != 0 && forced != path + 1;
+}
+
+static void mark_operands(bs_plan *plan, const bs_node *node)
+{
+    const bs_graph *g = plan->graph;
+    const int32_t *in = bs_node_in(g, node);
+    if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
+        return; /* decided ahead: scores are not needed */
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const bool path_value = bs_node_is(node, &bs_op_gather) && i < g->routers[node->router].desc->paths;
+        if (!path_value || !is_forced_away(plan, node->router, i))
+            mark(plan, in[i]);
+    }
+    if (node->router)
+        mark_router(plan, node->router);
+}
+
+static void find_live(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
+        const bs_node *node = &g->nodes[n];
+        if (bs_node_is(node, &bs_op_output) || bs_node_is(node, &bs_op_state_write))
+            plan->node_live[n] = true;
+        if (!plan->node_live[n])
+            continue;
+        mark_operands(plan, node);
+        mark_domain(plan, node->domain);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- order */
+
+static bool tree_has_images(const bs_plan *plan, int32_t top)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (plan->node_live[n] && node->n_out > 0 && bs_plan_top_domain(g, node->domain) == top &&
+            g->values[node->first_out].rank == 3)
+            return true;
+    }
+    return false;
+}
+
+/* Decisions of the outermost routers are made for all rows; a nested router can be decided tile by tile when its rows
+ * do not influence each other and the caller is not asked. */
+static bool protocol_is_row_local(const bs_route_desc *d)
+{
+    return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
+}
+
+static bool tree_can_tile(const bs_plan *plan, int32_t top)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const bs_router_info *router = &g->routers[r];
+        const bool nested = router->domain != top && bs_plan_top_domain(g, router->domain) == top;
+        if (nested && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
+            return false;
+    }
+    return true;
+}
+
+#define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
+
+static void choose_orders(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t d = 0; d < g->n_domains; d++) {
+        bs_domain_plan *p = &plan->domains[d];
+        const bs_domain *domain = &g->domains[d];
+        const int32_t top = bs_plan_top_domain(g, d);
+        p->max_rows = domain->max_rows;
+        p->size = domain->size;
+        if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
+            p->size = plan->desc.patch_size;
+        if (domain->kind == BS_DOMAIN_PATCHES)
+            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) * bs_ceil_div(bs_dim_max(g, domain->width), p->size);
+        if (domain->kind == BS_DOMAIN_PATH)
+            p->max_rows = plan->domains[domain->parent].max_rows;
+        const bool images = top > 0 && tree_has_images(plan, top);
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && images);
+        p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
+        p->tile_rows = images ? 1 : BS_TILE_ROWS;
+    }
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const int32_t d = g->routers[r].domain;
+        plan->routers[r].in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
+        plan->routers[r].rows = plan->routers[r].in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ margins */
+
+static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
+{
+    int32_t margin = 0;
+    for (int32_t i = 0; i < node->n_out; i++)
+        margin = bs_max_i32(margin, plan->values[node->first_out + i].margin);
+    return margin;
+}
+
+/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
+static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    const bs_graph *g = plan->graph;
+    const bs_op *op = bs_op_get(node->op);
+    const bool patches = g->domains[node->domain].patches >= 0;
+    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
+    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_patches) || node->n_out == 0)
+        return 0;
+    return op->halo ? op->halo(g, node, index, out) : out;
+}
+
+static void spread_margins(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
+        const bs_node *node = &g->nodes[n];
+        const int32_t *in = bs_node_in(g, node);
+        for (int32_t i = 0; plan->node_live[n] && i < node->n_in; i++) {
+            if (in[i] == 0 || g->values[in[i]].rank != 3)
+                continue;
+            bs_value_plan *v = &plan->values[in[i]];
+            v->margin = bs_max_i32(v->margin, margin_asked(plan, node, i));
+        }
+    }
+}
+
+bool bs_plan_live(bs_plan *plan, bs_error *error)
+{
+    if (!force_routes(plan, error))
+        return false;
+    find_live(plan);
+    choose_orders(plan);
+    spread_margins(plan);
+    return true;
+}

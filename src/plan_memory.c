@@ -1,0 +1,215 @@
+/* plan_memory.c - the third stage of planning: lifetimes to offsets.
+ *
+ * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
+ * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
+ * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That also
+ * makes the arms of a single-cell if share their memory, and nothing else overlap.
+ * Relies on plan_lower.c having run. */
+#include "plan.h"
+#include "structure.h"
+
+uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
+{
+    uint64_t total = 0;
+    for (int32_t i = 0; i < count; i++) { /* by size, descending; insertion keeps it stable */
+        int32_t k = i;
+        for (; k > 0 && lives[order[k - 1]].bytes < lives[i].bytes; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        bs_life *life = &lives[order[i]];
+        life->offset = 0;
+        for (int32_t k = 0; k < i; k++) { /* raise past every conflict; restart, since raising may meet an earlier one */
+            const bs_life *other = &lives[order[k]];
+            const bool together = life->first <= other->last && other->first <= life->last;
+            const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
+            if (together && overlap && other->bytes > 0) {
+                life->offset = bs_align_u64(other->offset + other->bytes);
+                k = -1;
+            }
+        }
+        if (life->bytes > 0)
+            total = total > bs_add_u64(life->offset, life->bytes) ? total : bs_add_u64(life->offset, life->bytes);
+    }
+    return bs_align_u64(total);
+}
+
+/* -------------------------------------------------------------------------------------------------- sizes */
+
+static uint64_t row_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    uint64_t elements = 1;
+    for (int32_t i = 0; i < v->rank; i++)
+        elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
+    if (v->rank == 3) {
+        int64_t h, w;
+        const int64_t margin = p->values[value].margin;
+        bs_plan_core(p, v, &h, &w);
+        elements = bs_mul_u64(bs_mul_u64((uint64_t)bs_dim_max(p->graph, v->dims[0]), (uint64_t)(h + 2 * margin)), (uint64_t)(w + 2 * margin));
+    }
+    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(v->dtype)));
+}
+
+static int64_t storage_rows(const bs_plan *p, int32_t value)
+{
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    const int32_t domain = p->graph->values[value].domain;
+    if (p->values[value].place == BS_PLACE_SCRATCH)
+        return p->domains[domain].tile_rows;
+    if (d->kind != BS_DOMAIN_PATH)
+        return p->domains[domain].max_rows;
+    return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
+}
+
+/* --------------------------------------------------------------------------------------------- lifetimes */
+
+static int32_t storage_of(const bs_plan *p, int32_t value)
+{
+    while (value > 0 && (p->values[value].place == BS_PLACE_VIEW || p->values[value].place == BS_PLACE_FRAME))
+        value = p->values[value].source;
+    return value;
+}
+
+static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
+{
+    value = storage_of(p, value);
+    bs_value_plan *v = &p->values[value];
+    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) || (v->place == BS_PLACE_SCRATCH && v->scope == scope));
+    if (!here)
+        return;
+    v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
+    v->last = bs_max_i32(v->last, time);
+}
+
+static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t time)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    const int32_t *in = bs_node_in(p->graph, node);
+    touch(p, i->value, scope, time);
+    touch(p, i->target, scope, time);
+    const bool moves = i->kind == BS_INSTR_STORE || i->kind == BS_INSTR_FILL;
+    for (int32_t k = 0; !moves && k < node->n_in; k++)
+        touch(p, in[k], scope, time);
+    for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
+        touch(p, node->first_out + k, scope, time);
+    /* a decision's price is written by the route */
+    for (int32_t n = i->node + 1; i->kind == BS_INSTR_ROUTE && n < p->graph->n_nodes; n++)
+        if (p->node_live[n] && p->graph->nodes[n].router == node->router && bs_node_is(&p->graph->nodes[n], &bs_op_route_price))
+            touch(p, p->graph->nodes[n].first_out, scope, time);
+}
+
+static void find_lifetimes(bs_plan *p)
+{
+    for (int32_t v = 0; v < p->graph->n_values; v++)
+        p->values[v].first = p->values[v].last = -1;
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_instr *instr = &p->instrs[i];
+        if (instr->kind == BS_INSTR_REGION)
+            continue;
+        if (instr->region < 0) {
+            touch_instr(p, instr, -1, instr->time);
+            continue;
+        }
+        touch_instr(p, instr, instr->part, i);
+        for (int32_t t = 0; t < p->n_top; t++) /* what a region touches outside is touched at the region's time */
+            if (p->instrs[t].kind == BS_INSTR_REGION && p->instrs[t].node == instr->region)
+                touch_instr(p, instr, -1, p->instrs[t].time);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ placing */
+
+/* The ordinal of a value among the stored ones of its path: values of equal ordinal share a slab. */
+static void assign_slabs(bs_plan *p)
+{
+    for (int32_t v = 1; v < p->graph->n_values; v++) {
+        bs_value_plan *plan = &p->values[v];
+        const bs_domain *d = &p->graph->domains[p->graph->values[v].domain];
+        int32_t ordinal = 0;
+        plan->slab = v;
+        if (plan->place != BS_PLACE_TRANSIENT || d->kind != BS_DOMAIN_PATH)
+            continue;
+        for (int32_t u = 1; u < v; u++)
+            ordinal += p->values[u].place == BS_PLACE_TRANSIENT && p->graph->values[u].domain == p->graph->values[v].domain;
+        for (int32_t u = 1; u < v; u++) {
+            const bs_domain *other = &p->graph->domains[p->graph->values[u].domain];
+            if (p->values[u].place != BS_PLACE_TRANSIENT || other->kind != BS_DOMAIN_PATH || other->router != d->router || other->path == d->path)
+                continue;
+            int32_t place = 0;
+            for (int32_t w = 1; w < u; w++)
+                place += p->values[w].place == BS_PLACE_TRANSIENT && p->graph->values[w].domain == p->graph->values[u].domain;
+            if (place == ordinal && p->values[u].slab == u) {
+                plan->slab = u;
+                break;
+            }
+        }
+    }
+}
+
+static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place place, int32_t scope)
+{
+    int32_t count = p->graph->n_values;
+    memset(lives, 0, (size_t)count * sizeof *lives);
+    for (int32_t v = 1; v < count; v++) {
+        const bs_value_plan *plan = &p->values[v];
+        if (plan->place != place || plan->scope != scope || plan->first < 0)
+            continue;
+        bs_life *life = &lives[plan->slab];
+        const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
+        const bool fresh = life->bytes == 0;
+        life->first = fresh ? plan->first : bs_min_i32(life->first, plan->first);
+        life->last = fresh ? plan->last : bs_max_i32(life->last, plan->last);
+        life->bytes = life->bytes > bytes ? life->bytes : bytes;
+    }
+    const uint64_t total = bs_plan_place(lives, order, count);
+    for (int32_t v = 1; v < count; v++)
+        if (p->values[v].place == place && p->values[v].scope == scope)
+            p->values[v].offset = lives[p->values[v].slab].offset;
+    return total;
+}
+
+/* Rows of every path in a slab are as wide as its widest. */
+static void widen_slabs(bs_plan *p)
+{
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t v = 1; v < p->graph->n_values; v++) {
+            bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
+            const uint64_t widest = plan->row_bytes > slab->row_bytes ? plan->row_bytes : slab->row_bytes;
+            plan->row_bytes = slab->row_bytes = widest;
+        }
+}
+
+uint64_t bs_plan_memory_workspace(const bs_graph *graph)
+{
+    return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
+}
+
+bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
+{
+    const int32_t values = plan->graph->n_values;
+    bs_life *lives = workspace;
+    int32_t *order = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64((uint64_t)values * sizeof(bs_life)));
+    find_lifetimes(plan);
+    assign_slabs(plan);
+    for (int32_t v = 1; v < values; v++) {
+        const bs_place place = plan->values[v].place;
+        if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
+            continue;
+        plan->values[v].row_bytes = row_bytes(plan, v);
+        plan->values[v].rows = storage_rows(plan, v);
+    }
+    widen_slabs(plan);
+    plan->transient_bytes = place_scope(plan, lives, order, BS_PLACE_TRANSIENT, -1);
+    plan->kernel_scratch_offset = 0;
+    for (int32_t k = 0; k < plan->n_parts; k++) {
+        plan->parts[k].scratch_bytes = place_scope(plan, lives, order, BS_PLACE_SCRATCH, k);
+        if (plan->parts[k].scratch_bytes > plan->kernel_scratch_offset)
+            plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
+    }
+    plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
+    if (plan->transient_bytes > (uint64_t)1 << 46 || plan->scratch_bytes > (uint64_t)1 << 46)
+        return bs_refuse(error, BS_ERROR_LIMIT, "the plan needs more than 2^46 bytes: are the maxima of the symbols right?");
+    return true;
+}

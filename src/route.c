@@ -1,0 +1,368 @@
+/* route.c - from scores to a decision: the protocols.
+ *
+ * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
+ * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
+ * Relies on session.h. Must never look at anything but scores, the knob and weights of the router. */
+#include "session.h"
+#include "structure.h"
+
+typedef struct routing {
+    bs_context *c;
+    const bs_route_desc *desc;
+    bs_decision_data *d;
+    bs_operand score; /* row 0; row r is row_stride further */
+    float knob;
+    const int32_t *table; /* prepared weight of the router */
+    int32_t router;
+} routing;
+
+/* ------------------------------------------------------------------------------------------------- scores */
+
+static bs_operand score_row(const routing *r, int32_t row)
+{
+    bs_operand o;
+    bs_operand_make(r->c, r->c->session->graph->routers[r->router].score, row, &o);
+    return o;
+}
+
+static float score_at(const bs_operand *o, int32_t path)
+{
+    const ptrdiff_t at = path * o->stride[0];
+    return o->dtype == BS_I32 ? (float)((const int32_t *)o->data)[at] : ((const float *)o->data)[at];
+}
+
+static int32_t score_int(const bs_operand *o, int32_t path)
+{
+    return ((const int32_t *)o->data)[path * o->stride[0]];
+}
+
+static bool has_nan(const bs_operand *o)
+{
+    for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
+        if (isnan(score_at(o, i)))
+            return true;
+    return false;
+}
+
+static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float gate)
+{
+    r->d->chosen[row * r->d->per_row + k] = path;
+    r->d->gates[row * r->d->per_row + k] = gate;
+}
+
+/* ---------------------------------------------------------------------------------------- row by row */
+
+static bool is_chosen(const routing *r, int32_t row, int32_t n, int32_t path)
+{
+    for (int32_t k = 0; k < n; k++)
+        if (r->d->chosen[row * r->d->per_row + k] == path)
+            return true;
+    return false;
+}
+
+static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int32_t count)
+{
+    float sum = 0;
+    for (int32_t k = 0; k < count; k++) {
+        int32_t best = -1;
+        for (int32_t p = 0; p < r->desc->paths; p++)
+            if (!is_chosen(r, row, k, p) && (best < 0 || score_at(o, p) > score_at(o, best)))
+                best = p;
+        choose(r, row, k, best, score_at(o, best));
+        sum += score_at(o, best);
+    }
+    for (int32_t k = 0; r->desc->normalise && sum > 0 && k < count; k++)
+        r->d->gates[row * r->d->per_row + k] /= sum;
+}
+
+static void decide_threshold(const routing *r, int32_t row, const bs_operand *o)
+{
+    const float threshold = r->desc->threshold + r->knob;
+    int32_t n = 0;
+    for (int32_t p = 0; p < r->desc->paths; p++)
+        if (score_at(o, p) > threshold)
+            choose(r, row, n++, p, score_at(o, p));
+    if (n == 0 && r->desc->fallback > 0)
+        choose(r, row, 0, r->desc->fallback - 1, score_at(o, r->desc->fallback - 1));
+}
+
+static void decide_residual(const routing *r, int32_t row, const bs_operand *o)
+{
+    const float sum = score_at(o, 0) + score_at(o, 1);
+    const int32_t path = sum < r->desc->threshold + r->knob ? 0 : 1;
+    choose(r, row, 0, path, score_at(o, path));
+}
+
+static bs_status decide_label(const routing *r, int32_t row, const bs_operand *o)
+{
+    const int32_t label = score_int(o, 0);
+    if (label < 0 || label >= r->desc->paths)
+        return BS_ERROR_DATA;
+    choose(r, row, 0, label, 1.0f);
+    return BS_OK;
+}
+
+static bs_status decide_table(const routing *r, int32_t row, const bs_operand *o)
+{
+    const int32_t key = score_int(o, 0);
+    if (key < 0 || key >= bs_or_default(r->desc->capacity, 256))
+        return BS_ERROR_DATA;
+    if (r->table[key] < 0 || r->table[key] >= r->desc->paths)
+        return BS_ERROR_DATA;
+    choose(r, row, 0, r->table[key], 1.0f);
+    return BS_OK;
+}
+
+static bs_status decide_row(const routing *r, int32_t row)
+{
+    const bs_operand o = score_row(r, row);
+    if (has_nan(&o))
+        return BS_ERROR_DATA;
+    switch ((bs_protocol)r->desc->protocol) {
+    case BS_ROUTE_TOP1: decide_topk(r, row, &o, 1); return BS_OK;
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: decide_topk(r, row, &o, r->d->per_row); return BS_OK;
+    case BS_ROUTE_THRESHOLD: decide_threshold(r, row, &o); return BS_OK;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: decide_residual(r, row, &o); return BS_OK;
+    case BS_ROUTE_BINARY: choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0)); return BS_OK;
+    case BS_ROUTE_LABEL: return decide_label(r, row, &o);
+    case BS_ROUTE_TABLE: return decide_table(r, row, &o);
+    default: return BS_ERROR_UNSUPPORTED;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* The cell that is served next on a path: highest score, then lower row; -1 none. `served` marks by inverse == -2. */
+static int32_t next_in_line(const routing *r, int32_t path, int32_t k)
+{
+    int32_t best = -1;
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const int32_t at = row * r->d->per_row + k;
+        if (r->d->chosen[at] == path && r->d->inverse[at] != -2 &&
+            (best < 0 || r->d->gates[at] > r->d->gates[best * r->d->per_row + k]))
+            best = row;
+    }
+    return best;
+}
+
+/* First choices are served before second ones; what does not fit is dropped and counted. Gates are compared before
+ * normalisation only when it is off; with it they rank by share, which is what the cell wants. */
+static void limit_capacity(const routing *r)
+{
+    bs_decision_data *d = r->d;
+    memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
+    memset(d->inverse, -1, (size_t)d->rows * (size_t)d->per_row * sizeof *d->inverse);
+    for (int32_t k = 0; k < d->per_row; k++)
+        for (int32_t path = 0; path < d->paths; path++)
+            for (int32_t row = next_in_line(r, path, k); row >= 0 && d->counts[path] < r->desc->capacity; row = next_in_line(r, path, k)) {
+                d->inverse[row * d->per_row + k] = -2;
+                d->counts[path]++;
+            }
+    for (int32_t at = 0; at < d->rows * d->per_row; at++)
+        if (d->chosen[at] >= 0 && d->inverse[at] != -2) {
+            d->chosen[at] = -1;
+            d->dropped++;
+        }
+}
+
+/* -------------------------------------------------------------------------------------------------- budget */
+
+/* Each cell minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
+ * the same everywhere; the smallest price whose losses fit the budget is taken. */
+#define BUDGET_STEPS 200
+static const uint16_t budget_mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470}; /* 256 x 2^(i/8) */
+
+static uint64_t budget_weight(int32_t t)
+{
+    return (uint64_t)budget_mantissa[t & 7] << (t >> 3);
+}
+
+static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
+{
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t p = 0; p < r->desc->paths; p++) {
+        const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, p), 0, 1 << 24);
+        const uint64_t total = ((uint64_t)bs_clamp_i32(r->table[p], 0, 1 << 24) << 20) + loss * weight;
+        if (total < best_total)
+            best = p, best_total = total;
+    }
+    return best;
+}
+
+/* A patch counts by its area, any other cell as one. */
+static uint64_t cell_weight(const routing *r, int32_t row)
+{
+    const bs_session *s = r->c->session;
+    const int32_t domain = s->graph->routers[r->router].domain, patches = s->graph->domains[domain].patches;
+    if (patches < 0)
+        return 1;
+    const bs_domain *d = &s->graph->domains[patches];
+    const int64_t size = s->plan->domains[patches].size, h = s->dims[d->height], w = s->dims[d->width];
+    const int64_t across = bs_ceil_div(w, size), top = bs_top_row(r->c, domain, row);
+    return (uint64_t)(bs_min_i64(size, h - top / across * size) * bs_min_i64(size, w - top % across * size));
+}
+
+static uint64_t budget_loss(const routing *r, uint64_t weight)
+{
+    uint64_t loss = 0;
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const bs_operand o = score_row(r, row);
+        loss += cell_weight(r, row) * (uint64_t)bs_clamp_i32(score_int(&o, budget_choice(r, &o, weight)), 0, 1 << 24);
+    }
+    return loss;
+}
+
+/* What the budget is a share of: the sum over cells of worst minus best loss. best: the losses that cannot be avoided. */
+static uint64_t budget_range(const routing *r, uint64_t *best)
+{
+    uint64_t range = 0;
+    *best = 0;
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const bs_operand o = score_row(r, row);
+        int32_t low = 1 << 24, high = 0;
+        for (int32_t p = 0; p < r->desc->paths; p++) {
+            const int32_t loss = bs_clamp_i32(score_int(&o, p), 0, 1 << 24);
+            low = bs_min_i32(low, loss);
+            high = bs_max_i32(high, loss);
+        }
+        range += cell_weight(r, row) * (uint64_t)(high - low);
+        *best += cell_weight(r, row) * (uint64_t)low;
+    }
+    return range;
+}
+
+static int32_t decide_budget(const routing *r)
+{
+    uint64_t best;
+    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
+    const uint64_t allowed = (uint64_t)((double)share * (double)budget_range(r, &best)) + best;
+    int32_t low = 0, high = BUDGET_STEPS; /* the loss falls as the price rises */
+    while (low < high) {
+        const int32_t middle = (low + high) / 2;
+        if (budget_loss(r, budget_weight(middle)) <= allowed)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const bs_operand o = score_row(r, row);
+        const int32_t path = budget_choice(r, &o, budget_weight(low));
+        choose(r, row, 0, path, (float)score_int(&o, path));
+    }
+    return low;
+}
+
+/* The price is an output of the graph where something reads it. */
+static void publish_price(const routing *r, int32_t step)
+{
+    const bs_session *s = r->c->session;
+    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
+        const bs_node *node = &s->graph->nodes[n];
+        if (!s->plan->node_live[n] || node->router != r->router || !bs_node_is(node, &bs_op_route_price))
+            continue;
+        bs_operand o;
+        bs_operand_make(r->c, node->first_out, 0, &o);
+        *(float *)o.data = 12.0f - (float)step / 8.0f;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ callback */
+
+static bs_status decide_callback(const routing *r)
+{
+    const bs_route_callback *callback = &r->c->session->callbacks[r->router];
+    if (!callback->function)
+        return BS_ERROR_UNBOUND;
+    const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
+    const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        r->d->gates[row] = 1.0f;
+        if (r->d->chosen[row] < -1 || r->d->chosen[row] >= r->desc->paths)
+            return BS_ERROR_DATA;
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------- pack */
+
+/* Counts, offsets, ids and the inverse map from what was chosen: two passes in row order, so the order is stable. */
+static void decision_pack(bs_decision_data *d)
+{
+    const int32_t choices = d->rows * d->per_row;
+    memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
+    for (int32_t at = 0; at < choices; at++)
+        if (d->chosen[at] >= 0)
+            d->counts[d->chosen[at]]++;
+    d->offsets[0] = 0;
+    for (int32_t p = 0; p < d->paths; p++) {
+        d->offsets[p + 1] = d->offsets[p] + d->counts[p];
+        d->counts[p] = d->offsets[p]; /* running position in the second pass */
+    }
+    for (int32_t at = 0; at < choices; at++) {
+        const int32_t path = d->chosen[at];
+        d->inverse[at] = path < 0 ? -1 : d->counts[path]++;
+        if (path >= 0)
+            d->ids[d->inverse[at]] = at / d->per_row;
+    }
+    for (int32_t p = 0; p < d->paths; p++)
+        d->counts[p] = d->offsets[p + 1] - d->offsets[p];
+}
+
+void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path)
+{
+    d->rows = rows;
+    for (int32_t at = 0; at < rows * d->per_row; at++) {
+        d->chosen[at] = at % d->per_row == 0 ? path : -1;
+        d->gates[at] = 1.0f;
+    }
+    decision_pack(d);
+}
+
+static bs_status decide_all(const routing *r)
+{
+    bs_status status = BS_OK;
+    if (r->desc->protocol == BS_ROUTE_CALLBACK)
+        return r->d->rows > 0 ? decide_callback(r) : BS_OK;
+    if (r->desc->protocol == BS_ROUTE_BUDGET) {
+        publish_price(r, decide_budget(r));
+        return BS_OK;
+    }
+    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++)
+        status = decide_row(r, row);
+    if (status == BS_OK && r->desc->protocol == BS_ROUTE_CAPACITY)
+        limit_capacity(r);
+    return status;
+}
+
+bs_status bs_route_decide(bs_context *c, int32_t router)
+{
+    const bs_session *s = c->session;
+    const bs_router_info *info = &s->graph->routers[router];
+    bs_decision_data *d = &c->decisions[router];
+    const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
+    d->dropped = 0;
+    d->rows = rows;
+    if (forced) {
+        bs_decision_forced(d, rows, forced - 1);
+        return BS_OK;
+    }
+    routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
+    r.table = (const int32_t *)(const void *)(s->weights + s->plan->nodes[info->node].prepared_offset);
+    if (rows > 0)
+        r.score = score_row(&r, 0);
+    if (info->knob) {
+        bs_operand knob;
+        bs_operand_make(c, info->knob, 0, &knob);
+        r.knob = *(const float *)knob.data;
+        if (isnan(r.knob))
+            return BS_ERROR_DATA;
+    }
+    memset(d->chosen, -1, (size_t)rows * (size_t)d->per_row * sizeof *d->chosen);
+    memset(d->gates, 0, (size_t)rows * (size_t)d->per_row * sizeof *d->gates);
+    const bs_status status = decide_all(&r);
+    if (status == BS_OK)
+        decision_pack(d);
+    return status;
+}

@@ -1,0 +1,86 @@
+/* session.h - one running network: everything that changes. Relies on plan.h and platform.h. */
+#ifndef BS_SESSION_H
+#define BS_SESSION_H
+
+#include "plan.h"
+#include "platform.h"
+
+/* What a router decided for the rows it saw (all of them, or those of one tile). */
+typedef struct bs_decision_data {
+    int32_t rows, paths, per_row; /* per_row: most paths a cell */
+    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
+    float *gates;      /* [rows * per_row] */
+    int32_t *counts;   /* [paths] */
+    int32_t *offsets;  /* [paths + 1] */
+    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
+    int64_t dropped;
+} bs_decision_data;
+
+/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
+typedef struct bs_rows_state {
+    int32_t count;
+    int32_t first;
+    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
+} bs_rows_state;
+
+/* Where instructions run: the whole session, or one tile on one thread. The same code runs in both. */
+typedef struct bs_context {
+    struct bs_session *session;
+    int32_t thread;
+    bool tile;
+    uint8_t *scratch;        /* of the thread */
+    bs_rows_state *domains;  /* [domains] */
+    bs_decision_data *decisions; /* [routers] */
+    uint64_t in_blocks_ns;
+} bs_context;
+
+typedef struct bs_route_callback {
+    bs_route_function function;
+    void *user;
+} bs_route_callback;
+
+struct bs_session {
+    const bs_plan *plan;
+    const bs_graph *graph;
+    const bs_platform *platform;
+    bs_workers pool;
+    bool state_valid, broken; /* broken: a run failed half way, states are in between */
+    uint8_t *transient;
+    uint8_t *scratch; /* threads x plan->scratch_bytes */
+    uint8_t *weights; /* prepared */
+    int64_t *dims;    /* [dims] of this run */
+    bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
+    uint8_t **state;  /* [nodes] own memory of states */
+    uint64_t *state_bytes;
+    bs_context *contexts; /* [threads]; contexts of tiles */
+    bs_context root;
+    bs_route_callback *callbacks; /* [routers] */
+    int8_t **chosen;  /* [routers] path of every top-level cell, in the last run */
+    int32_t *counts;  /* [routers * BS_MAX_PATHS] of the last run */
+    int64_t *dropped; /* [routers] */
+    uint64_t *path_ns; /* [threads * routers * BS_MAX_PATHS] */
+    int32_t *route_counts; /* [threads * routers * BS_MAX_PATHS] decided in tiles */
+    bs_run_stats stats;
+    atomic_int status; /* of the run in progress: the first failure */
+    atomic_int failed_node;
+};
+
+/* move.c: finding rows, and moving them */
+void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
+void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
+/* Row of the ROWS or PATCHES domain above, counted from the first of all. */
+int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
+
+/* route.c */
+bs_status bs_route_decide(bs_context *c, int32_t router);
+void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
+
+/* exec.c */
+void bs_execute(bs_session *session);
+
+#endif

@@ -1,0 +1,42 @@
+/* structure.h - the structural ops: where values come from, cells, routers. They have no kernels: the planner
+ * lowers them to moves and decisions. Their parameters, as stored in nodes and model files. */
+#ifndef BS_STRUCTURE_H
+#define BS_STRUCTURE_H
+
+#include "op.h"
+
+extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
+    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score;
+
+/* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
+typedef struct bs_source_params {
+    const char *name;
+    int32_t dtype, rank, dim[BS_MAX_RANK];
+} bs_source_params;
+
+typedef struct bs_name_params {
+    const char *name;
+} bs_name_params;
+
+typedef struct bs_router_params { /* scatter, route_price, route_score */
+    const char *name;
+    int32_t router, path;
+} bs_router_params;
+
+typedef struct bs_gather_params { /* operands: one a path (0: none), then the residual (0: none) */
+    const char *name;
+    int32_t router, mode;
+} bs_gather_params;
+
+/* Whether `node` is of this op. */
+static inline bool bs_node_is(const bs_node *node, const bs_op *op)
+{
+    return bs_op_get(node->op) == op;
+}
+
+const char *bs_protocol_name(bs_protocol protocol);
+
+/* Same dtype, rank and dimensions, in every run. */
+bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+
+#endif

@@ -1,0 +1,145 @@
+/* weights.c - checks and conversions between weight sources and ops; the source over a caller's table.
+ * Relies on weights.h. Must never trust a source's shapes, nor allocate. */
+#include "weights.h"
+
+uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
+{
+    return bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(spec->dtype));
+}
+
+/* ------------------------------------------------------------------------------------------------- checks */
+
+static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
+{
+    size_t used = 0;
+    snprintf(buffer, bytes, "[]");
+    for (int32_t i = 0; i < rank && i < BS_MAX_RANK && used < bytes; i++) {
+        const int n = snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
+                               i + 1 == rank ? "]" : "");
+        used += n < 0 ? bytes : (size_t)n;
+    }
+}
+
+static bool weight_type_fits(bs_dtype stored, bs_dtype wanted)
+{
+    return stored == wanted || (wanted == BS_F32 && (stored == BS_F16 || stored == BS_BF16));
+}
+
+static bool weight_shape_fits(const bs_weight_spec *spec, const bs_weight_info *info)
+{
+    if (info->rank != spec->rank)
+        return false;
+    for (int32_t i = 0; i < spec->rank; i++)
+        if (info->dim[i] != spec->dim[i])
+            return false;
+    return true;
+}
+
+bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_weight_spec *spec, bs_weight_info *info,
+                         bs_error *error)
+{
+    memset(info, 0, sizeof *info);
+    const bs_status status = weights->find(weights->user, name, info);
+    if (status == BS_ERROR_WEIGHTS)
+        return bs_fail(error, status, "weight \"%s\" is missing", name);
+    if (status != BS_OK)
+        return bs_fail(error, status, "weight \"%s\" could not be looked up", name);
+    char found[64], wanted[64];
+    weight_shape_text(info->rank, info->dim, found, sizeof found);
+    weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
+    if (!weight_shape_fits(spec, info))
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, found, wanted);
+    if (!weight_type_fits(info->dtype, spec->dtype))
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
+                       bs_dtype_name(spec->dtype));
+    if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, which are not those of %s", name,
+                       (unsigned long long)info->bytes, found);
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ loading */
+
+const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec, const bs_weight_info *info)
+{
+    return weights->map && info->dtype == spec->dtype ? weights->map(weights->user, info) : NULL;
+}
+
+/* Element i of the far half lies at or beyond the end of target element i, so going forward is safe. */
+static void weight_widen(uint8_t *target, uint64_t elements, bs_dtype stored)
+{
+    const uint8_t *narrow = target + 2 * elements;
+    for (uint64_t i = 0; i < elements; i++) {
+        uint16_t half;
+        memcpy(&half, narrow + 2 * i, sizeof half);
+        const float wide = stored == BS_F16 ? bs_f16_to_f32(half) : bs_bf16_to_f32(half);
+        memcpy(target + 4 * i, &wide, sizeof wide);
+    }
+}
+
+bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                         const bs_weight_info *info, void *target, bs_error *error)
+{
+    const uint64_t wanted = bs_weight_spec_bytes(spec);
+    if (info->bytes > wanted || wanted > SIZE_MAX)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" was found for another shape", name);
+    uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
+    const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
+    if (status != BS_OK)
+        return bs_fail(error, status, "weight \"%s\" could not be read", name);
+    if (info->dtype != spec->dtype)
+        weight_widen(target, bs_weight_elements(spec), info->dtype);
+    return BS_OK;
+}
+
+/* -------------------------------------------------------------------------------- a caller's table of arrays */
+
+static bool tensor_table_info(const bs_tensor *tensor, bs_weight_info *info)
+{
+    if (tensor->rank < 0 || tensor->rank > BS_MAX_RANK || !tensor->data)
+        return false;
+    info->dtype = tensor->dtype;
+    info->rank = tensor->rank;
+    info->bytes = bs_dtype_bytes(tensor->dtype);
+    for (int32_t d = 0; d < tensor->rank; d++) {
+        info->dim[d] = tensor->dim[d];
+        info->bytes = bs_mul_u64(info->bytes, tensor->dim[d] < 0 ? 0 : (uint64_t)tensor->dim[d]);
+    }
+    return true;
+}
+
+static bs_status tensor_table_find(const void *user, const char *name, bs_weight_info *info)
+{
+    const bs_tensor_table *table = user;
+    for (int32_t i = 0; i < table->count; i++) {
+        const bs_tensor *tensor = &table->tensors[i];
+        if (!tensor->name || strcmp(tensor->name, name) != 0)
+            continue;
+        info->handle = (uint64_t)i;
+        return tensor_table_info(tensor, info) ? BS_OK : BS_ERROR_ARGUMENT;
+    }
+    return BS_ERROR_WEIGHTS;
+}
+
+static bs_status tensor_table_read(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer,
+                                   size_t bytes)
+{
+    const bs_tensor_table *table = user;
+    if (offset > info->bytes || bytes > info->bytes - offset)
+        return BS_ERROR_ARGUMENT;
+    memcpy(buffer, (const uint8_t *)table->tensors[info->handle].data + offset, bytes);
+    return BS_OK;
+}
+
+static const void *tensor_table_map(const void *user, const bs_weight_info *info)
+{
+    const bs_tensor_table *table = user;
+    const void *data = table->tensors[info->handle].data;
+    return (uintptr_t)data % bs_dtype_bytes(info->dtype) == 0 ? data : NULL;
+}
+
+bs_weights bs_weights_from_table(const bs_tensor_table *table)
+{
+    const bs_weights weights = {table, tensor_table_find, tensor_table_read, tensor_table_map};
+    return weights;
+}

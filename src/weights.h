@@ -1,0 +1,25 @@
+/* weights.h - from a weight source to the canonical tensor that an op asked for.
+ * Owns the checks between what a source offers and what an op declares, and the widening of storage types.
+ * Relies on base.h and op.h (bs_weight_spec). Must never know files, and never trust a source's shapes. */
+#ifndef BS_WEIGHTS_H
+#define BS_WEIGHTS_H
+
+#include "op.h"
+
+/* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
+uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec);
+
+/* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
+ * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
+bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_weight_spec *spec, bs_weight_info *info,
+                         bs_error *error);
+
+/* The tensor in place, when the source can map it and its type is already the wanted one; else NULL. */
+const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec, const bs_weight_info *info);
+
+/* Reads a found tensor to `target` (bs_weight_spec_bytes, 4-byte aligned) in the wanted type. Needs no scratch:
+ * narrow storage is read into the far half of the target and widened in place. */
+bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                         const bs_weight_info *info, void *target, bs_error *error);
+
+#endif

@@ -1,0 +1,175 @@
+#!/bin/sh
+# check.sh - what must hold for the files that users copy. `make check` calls it, in the repository's root.
+#
+# brainstorm.c is what src/ generates; header and source compile strictly, alone, with every compiler here;
+# the parts compile separately; the object asks nothing of the system that the header rules out; what is
+# installed can be used. A check that lacks its tool is skipped and says so.
+set -u
+BUILD="${BUILD:-build/check}" PYTHON="${PYTHON:-python3}" MAKE="${MAKE:-make}"
+STRICT='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
+SOURCE_STRICT="$STRICT -Wvla -Wstrict-prototypes -Wmissing-prototypes"
+passed=0 failed=0 skipped=0
+
+# The trio is copied away, so that it cannot lean on anything beside it.
+alone="$BUILD/alone"
+rm -rf "$BUILD" && mkdir -p "$alone" || exit 1
+cp brainstorm.h brainstorm.c "$alone" || exit 1
+root=$(pwd)
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# check NAME COMMAND...: passes when the command does; shows its output when not.
+check() {
+    name=$1
+    shift
+    if "$@" >"$BUILD/log" 2>&1; then
+        echo "ok       $name"
+        passed=$((passed + 1))
+    else
+        echo "FAILED   $name"
+        head -n 40 "$BUILD/log" | sed 's/^/    | /'
+        failed=$((failed + 1))
+    fi
+}
+
+skip() {
+    echo "skipped  $1"
+    skipped=$((skipped + 1))
+}
+
+# --- the header ------------------------------------------------------------------------------------------
+
+header_alone() { # COMPILER FLAGS LANGUAGE
+    printf '#include "brainstorm.h"\n#include "brainstorm.h"\nint answer(void);\nint answer(void) { return (int)BS_OK; }\n' \
+        >"$alone/header.$3" && (cd "$alone" && $1 $2 $STRICT -c "header.$3" -o header.o)
+}
+
+# --- the source ------------------------------------------------------------------------------------------
+
+source_alone() { # COMPILER FLAGS OBJECT
+    (cd "$alone" && $1 -std=c11 $SOURCE_STRICT $2 -c brainstorm.c -o "$3")
+}
+
+parts_separately() { # COMPILER
+    for part in $(sed 's/#.*//' src/ORDER | awk 'NF == 1'); do
+        case $part in
+        *.c) file="src/$part" ;;
+        *) file="$BUILD/header.c" && echo "#include \"$part\"" >"$file" && echo 'int not_empty;' >>"$file" ;;
+        esac
+        $1 -std=c11 $SOURCE_STRICT -I. -Isrc -fsyntax-only "$file" || { echo "in src/$part"; return 1; }
+    done
+}
+
+# Symbols that brainstorm.h promises not to use: memory, printing, leaving. (A stack protector refers to
+# __stack_chk_fail, which is the compiler's and not in this list.)
+FORBIDDEN='malloc calloc realloc reallocarray free strdup strndup aligned_alloc posix_memalign memalign valloc
+    mmap mmap64 munmap brk sbrk printf fprintf vprintf vfprintf dprintf vdprintf puts fputs putc putchar fputc
+    fwrite perror __printf_chk __fprintf_chk __vprintf_chk __vfprintf_chk __dprintf_chk stdout stderr
+    exit _exit _Exit quick_exit abort raise atexit __assert_fail longjmp system getenv'
+
+forbidden_symbols() { # OBJECT
+    nm -u "$1" >"$BUILD/undefined" || return 1
+    bad=0
+    for symbol in $FORBIDDEN; do
+        awk -v s="$symbol" '{ sub(/@.*/, "", $NF) } $NF == s { found = 1 } END { exit found }' "$BUILD/undefined" ||
+            { echo "refers to $symbol"; bad=1; }
+    done
+    return $bad
+}
+
+# Everything it defines for others begins with bs_.
+foreign_symbols() { # OBJECT
+    nm -g --defined-only "$1" >"$BUILD/defined" || return 1
+    awk '$NF !~ /^bs_/ { print "defines " $NF; bad = 1 } END { exit bad }' "$BUILD/defined"
+}
+
+# State belongs to sessions: nothing in the object can be written.
+writable_data() { # OBJECT
+    size -A "$1" | awk '$1 ~ /^\.(data|bss|tdata|tbss)(\.|$)/ && $1 !~ /^\.data\.rel\.ro/ && $2 > 0 { print; bad = 1 }
+                        END { exit bad }'
+}
+
+# --- with it ---------------------------------------------------------------------------------------------
+
+program() { # COMPILER FLAGS FILE
+    $1 $2 $STRICT -I"$alone" "$3" "$alone/$4.o" -lm -lpthread -o "$BUILD/program"
+}
+
+make_install() {
+    $MAKE --no-print-directory install BUILD="$BUILD/make" PREFIX=/opt/b DESTDIR="$root/$BUILD/make-root" || return 1
+    cc -I"$BUILD/make-root/opt/b/include" "$BUILD/user.c" -L"$BUILD/make-root/opt/b/lib" -lbrainstorm -lm -lpthread \
+        -o "$BUILD/user" && "$BUILD/user" && use_pkg_config "$root/$BUILD/make-root"
+}
+
+use_pkg_config() { # SYSROOT
+    have pkg-config || return 0
+    flags=$(PKG_CONFIG_PATH="$1/opt/b/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$1" pkg-config --cflags --libs brainstorm) &&
+        cc "$BUILD/user.c" $flags -o "$BUILD/user" && "$BUILD/user"
+}
+
+cmake_install() {
+    mkdir -p "$BUILD/package" && cp "$BUILD/user.c" "$BUILD/package/user.c" || return 1
+    cat >"$BUILD/package/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.13)
+project(user C)
+find_package(brainstorm REQUIRED)
+add_executable(user user.c)
+target_link_libraries(user PRIVATE brainstorm::brainstorm)
+END
+    cmake -S . -B "$BUILD/cmake" -DCMAKE_INSTALL_PREFIX="$root/$BUILD/cmake-root" &&
+        cmake --build "$BUILD/cmake" --target install &&
+        cmake -S "$BUILD/package" -B "$BUILD/package/build" -DCMAKE_PREFIX_PATH="$root/$BUILD/cmake-root" &&
+        cmake --build "$BUILD/package/build" && "$BUILD/package/build/user"
+}
+
+# --- all of it -------------------------------------------------------------------------------------------
+
+if have "$PYTHON"; then
+    check "tools/amalgamate.py tests itself" "$PYTHON" tools/amalgamate.py --self-test
+    check "brainstorm.c is what src/ generates" "$PYTHON" tools/amalgamate.py --check
+else
+    skip "brainstorm.c is what src/ generates (no $PYTHON)"
+fi
+
+for pair in gcc:g++ clang:clang++; do
+    c=${pair%:*} cxx=${pair#*:}
+    if ! have $c; then
+        skip "everything with $c (not here)"
+        continue
+    fi
+    check "header alone, C99, $c" header_alone $c "-std=c99 -Wc++-compat" c
+    check "source alone, $c" source_alone $c "-O2" $c.o
+    check "source without POSIX, $c" source_alone $c "-O1 -DBS_NO_POSIX" no_posix.o
+    check "source without SIMD, $c" source_alone $c "-O1 -DBS_NO_SIMD" no_simd.o
+    check "source without both, $c" source_alone $c "-O1 -DBS_NO_POSIX -DBS_NO_SIMD" neither.o
+    check "parts separately, $c" parts_separately $c
+    check "object allocates, prints, exits nothing, $c" forbidden_symbols "$alone/$c.o"
+    check "object defines only bs_ names, $c" foreign_symbols "$alone/$c.o"
+    check "object has no writable data, $c" writable_data "$alone/$c.o"
+    [ ! -f examples/minimal.c ] || check "examples/minimal.c, $c" program $c "-std=c11" examples/minimal.c $c
+    if ! have $cxx; then
+        skip "header alone, C++17, $cxx (not here)"
+        continue
+    fi
+    check "header alone, C++17, $cxx" header_alone $cxx -std=c++17 cpp
+    [ ! -f examples/minimal.cpp ] || check "examples/minimal.cpp, $cxx" program $cxx -std=c++17 examples/minimal.cpp $c
+done
+
+printf '#include <brainstorm.h>\nint main(void) { return bs_version() != BS_VERSION; }\n' >"$BUILD/user.c"
+check "make install" make_install
+if have cmake; then check "cmake install and find_package" cmake_install; else skip "cmake (not here)"; fi
+
+# Advice, not a check: versions of clang-format disagree.
+if have clang-format; then
+    count=$(find src examples tests bench -name '*.[ch]' | while read -r f; do
+        clang-format --style=file "$f" | cmp -s - "$f" || echo "$f"
+    done | wc -l)
+    echo "note     clang-format would change $count files"
+fi
+
+if [ "$skipped" -gt 0 ]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+else
+    echo "$passed passed, $failed failed"
+fi
+[ "$failed" -eq 0 ]

@@ -1,0 +1,104 @@
+/* net.h - a network in a test: arenas, random weights made on demand, one run from graph to output. */
+#ifndef BS_TEST_NET_H
+#define BS_TEST_NET_H
+
+#include "brainstorm.h"
+#include "check.h"
+
+/* A weight source that answers any name with numbers derived from it: every plan of a graph gets the same ones. */
+typedef struct net_weights {
+    float scale;
+} net_weights;
+
+static inline uint64_t net_hash(const char *text)
+{
+    uint64_t h = 1469598103934665603u;
+    for (; *text; text++)
+        h = (h ^ (uint8_t)*text) * 1099511628211u;
+    return h;
+}
+
+/* What the op asked for is not known to a source: the test registers shapes by name prefix through this table. */
+#define NET_TENSORS 64
+typedef struct net_table {
+    bs_tensor tensors[NET_TENSORS];
+    bs_tensor_table table;
+    float *next;
+    float pool[1 << 18];
+} net_table;
+
+static inline void net_add(net_table *t, const char *name, int32_t rank, const int64_t *dim, float scale)
+{
+    bs_tensor *w = &t->tensors[t->table.count++];
+    int64_t n = 1;
+    if (!t->next)
+        t->next = t->pool;
+    w->name = name;
+    w->dtype = BS_F32;
+    w->rank = rank;
+    for (int32_t i = 0; i < rank; i++) {
+        w->dim[i] = dim[i];
+        n *= dim[i];
+    }
+    uint64_t state = net_hash(name) | 1;
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        t->next[i] = scale * ((float)(state >> 40) / 8388608.0f - 1.0f);
+    }
+    w->data = t->next;
+    t->next += n;
+    t->table.tensors = t->tensors;
+}
+
+static inline void net_add_ints(net_table *t, const char *name, int32_t count, const int32_t *values)
+{
+    bs_tensor *w = &t->tensors[t->table.count++];
+    w->name = name;
+    w->dtype = BS_I32;
+    w->rank = 1;
+    w->dim[0] = count;
+    w->data = values;
+    t->table.tensors = t->tensors;
+}
+
+static inline void net_conv(net_table *t, const char *weight, const char *bias, int64_t out, int64_t in, int64_t k)
+{
+    const int64_t dim[4] = {out, in, k, k};
+    net_add(t, weight, 4, dim, 1.0f / (float)(in * k));
+    net_add(t, bias, 1, dim, 0.1f);
+}
+
+typedef struct net {
+    bs_memory memory;
+    bs_graph *graph;
+    bs_plan *plan;
+    bs_session *session;
+    bs_error error;
+} net;
+
+/* One arena each, reused by every net of the program that is open one at a time. */
+static uint8_t net_persistent[64 << 20], net_transient[256 << 20], net_staging[4 << 20];
+
+static inline bs_graph *net_begin(net *n)
+{
+    memset(n, 0, sizeof *n);
+    bs_arena_init(&n->memory.persistent, "persistent", net_persistent, sizeof net_persistent);
+    bs_arena_init(&n->memory.transient, "transient", net_transient, sizeof net_transient);
+    bs_arena_init(&n->memory.staging, "staging", net_staging, sizeof net_staging);
+    bs_arena_init(&n->memory.slots, "slots", NULL, 0);
+    n->graph = bs_graph_create(&n->memory.persistent, NULL);
+    return n->graph;
+}
+
+static inline int net_start(net *n, const bs_plan_desc *desc, const bs_weights *weights)
+{
+    bs_session_desc s;
+    memset(&s, 0, sizeof s);
+    if (weights)
+        s.weights = *weights;
+    n->plan = bs_plan_create(&n->memory.persistent, n->graph, desc, &n->error);
+    n->session = n->plan ? bs_session_create(&n->memory, n->plan, &s, &n->error) : NULL;
+    return n->session != NULL;
+}
+
+#endif

@@ -1,0 +1,101 @@
+#!/bin/sh
+# run.sh TEST... - runs tests one after the other and adds up what they report. `make test` calls it.
+#
+# A test is tests/test_NAME.c (built to $BUILD/tests/test_NAME), .sh or .py. It runs in the repository's root
+# and says `N passed, N failed` (or `N passed, N failed, N skipped`) in its last line. One that says nothing,
+# passes nothing, runs longer than $TIMEOUT seconds or ends with another status than its report counts as
+# failed, and its output is shown; so does a build that failed ($BUILT, its exit status). All output is kept
+# in $BUILD/tests/test_NAME.log.
+#
+# A script names what it cannot do without in a line `# needs: WORD...`: programs (.sh) or modules (.py).
+# Where one is missing the test is skipped. Scripts find in their environment:
+#   BUILD   where programs are: "$BUILD/brainstorm"      RUN   what to start them with ("" or an emulator)
+set -u
+export BUILD="${BUILD:-build}" RUN="${RUN:-}" PYTHON="${PYTHON:-python3}"
+TIMEOUT="${TIMEOUT:-}"
+[ -n "$TIMEOUT" ] || TIMEOUT=120
+export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}"
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
+
+passed=0 failed=0 skipped=0
+mkdir -p "$BUILD/tests"
+limit=
+command -v timeout >/dev/null && limit="timeout -k 5 $TIMEOUT"
+
+# Prints what the script $1 needs and this machine lacks.
+missing() {
+    for word in $(sed -n 's/^# needs: *//p' "$1" | head -n 1); do
+        case $1 in
+        *.py) "$PYTHON" -c "import $word" >/dev/null 2>&1 || echo "Python module $word" ;;
+        *) command -v "$word" >/dev/null || echo "$word" ;;
+        esac
+    done
+}
+
+# Prints why $1 cannot run here, or nothing.
+obstacle() {
+    case $1 in
+    *.py) command -v "$PYTHON" >/dev/null || { echo "no $PYTHON"; return; } ;;
+    *.c) return ;;
+    esac
+    missing "$1" | paste -sd, - | sed -n 's/\(..*\)/no \1/p'
+}
+
+run() {
+    case $1 in
+    *.c) $limit $RUN "$BUILD/tests/$(basename "$1" .c)" ;;
+    *.sh) $limit sh "$1" ;;
+    *.py) $limit "$PYTHON" "$1" ;;
+    esac
+}
+
+# Sets p f s to what the log $1 of a test with exit status $2 reports; note to what is wrong beyond that.
+judge() {
+    log=$1 status=$2 note=
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' "$log" | tail -n 1)
+    set -- $(echo "$line" | tr -cd '0-9 ')
+    p=${1:-0} f=${2:-0} s=${3:-0}
+    if [ "$status" -eq 124 ]; then
+        note="ran longer than $TIMEOUT s"
+    elif [ -z "$line" ]; then
+        note="no report, exit status $status"
+    elif [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
+        note="exit status $status"
+    elif [ "$status" -eq 0 ] && [ "$f" -ne 0 ]; then
+        note="exit status 0 in spite of failures"
+    elif [ $((p + f + s)) -eq 0 ]; then
+        note="tests nothing"
+    fi
+    [ -z "$note" ] || [ "$f" -ne 0 ] || f=1
+}
+
+if [ "${BUILT:-0}" -ne 0 ]; then
+    echo "build                        0 passed, 1 failed                  (see above)"
+    failed=1
+fi
+
+for test in "$@"; do
+    name=$(basename "$test" | sed 's/\.[a-z]*$//')
+    log="$BUILD/tests/$name.log"
+    why=$(obstacle "$test")
+    if [ -n "$why" ]; then
+        printf '%-28s skipped: %s\n' "$name" "$why"
+        skipped=$((skipped + 1))
+        continue
+    fi
+    started=$(date +%s)
+    run "$test" >"$log" 2>&1 </dev/null
+    judge "$log" $?
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    report="$p passed, $f failed"
+    [ "$s" -eq 0 ] || report="$report, $s skipped"
+    printf '%-28s %-32s %4d s%s\n' "$name" "$report" $(($(date +%s) - started)) "${note:+  ($note)}"
+    [ "$f" -eq 0 ] || tail -n 60 "$log" | sed 's/^/    | /'
+done
+
+if [ "$skipped" -gt 0 ]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+else
+    echo "$passed passed, $failed failed"
+fi
+[ "$failed" -eq 0 ]

@@ -1,0 +1,392 @@
+/* test_conv_kernels.c: what the convolution kernels promise, at every tier this machine can run.
+ *
+ *   right      every geometry, activation and residual order, against a plain double reference
+ *   whole      outputs written completely, and nothing beside them; gaps in the input (NaN here) never matter
+ *   split      direct: any split of the output into rectangles gives the same bits; Winograd: any split at
+ *              multiples of four
+ *   exact      sizes: buffers are exactly as long as promised (sanitizers watch)
+ *
+ * Usage: test_conv_kernels [seed]
+ */
+#include "src/kernels/conv.h"
+#include "src/kernels/tier.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------ random */
+
+static uint64_t test_state;
+
+static uint32_t test_random(void)
+{
+    test_state ^= test_state << 13;
+    test_state ^= test_state >> 7;
+    test_state ^= test_state << 17;
+    return (uint32_t)(test_state >> 32);
+}
+
+static int32_t test_between(int32_t low, int32_t high)
+{
+    return low + (int32_t)(test_random() % (uint32_t)(high - low + 1));
+}
+
+static float test_float(void)
+{
+    return (float)test_random() / 4294967296.0f * 2.0f - 1.0f;
+}
+
+/* ------------------------------------------------------------------------------------------- cases */
+
+typedef struct test_case {
+    const char *name;
+    bs_conv_geometry geometry;
+    int32_t out_h, out_w; /* 0: random */
+} test_case;
+
+static const test_case test_cases[] = {
+    { "3x3 32->32", { 32, 32, 3, 3, 1, 1, 1, 1, 1 }, 9, 65 },
+    { "3x3 32->32 one tile", { 32, 32, 3, 3, 1, 1, 1, 1, 1 }, 4, 4 },
+    { "3x3 32->32 64x64", { 32, 32, 3, 3, 1, 1, 1, 1, 1 }, 64, 64 },
+    { "3x3 1->32", { 1, 32, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "5x5 1->16", { 1, 16, 5, 5, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 16->16", { 16, 16, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 12->12", { 12, 12, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 32->4", { 32, 4, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 16->4", { 16, 4, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 12->4", { 12, 4, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 20->3", { 20, 3, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 32->1", { 32, 1, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 40->7", { 40, 7, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 48->24", { 48, 24, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 64->64", { 64, 64, 3, 3, 1, 1, 1, 1, 1 }, 13, 18 },
+    { "3x3 5->37", { 5, 37, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 1->1", { 1, 1, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "1x1 32->32", { 32, 32, 1, 1, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "1x1 7->5", { 7, 5, 1, 1, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "1x3 8->16", { 8, 16, 1, 3, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x1 8->16", { 8, 16, 3, 1, 1, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 stride 2 16->32", { 16, 32, 3, 3, 2, 2, 1, 1, 1 }, 0, 0 },
+    { "3x3 stride 3x1 32->3", { 32, 3, 3, 3, 3, 1, 1, 1, 1 }, 0, 0 },
+    { "3x3 dilation 2 16->16", { 16, 16, 3, 3, 1, 1, 2, 2, 1 }, 0, 0 },
+    { "3x3 dilation 1x3 32->4", { 32, 4, 3, 3, 1, 1, 1, 3, 1 }, 0, 0 },
+    { "5x2 stride 1x2 dilation 2x1 9->10", { 9, 10, 5, 2, 1, 2, 2, 1, 1 }, 0, 0 },
+    { "7x7 stride 2 3->64", { 3, 64, 7, 7, 2, 2, 1, 1, 1 }, 5, 17 },
+    { "3x3 32->32 in 4 groups", { 32, 32, 3, 3, 1, 1, 1, 1, 4 }, 0, 0 },
+    { "3x3 64->8 in 2 groups", { 64, 8, 3, 3, 1, 1, 1, 1, 2 }, 0, 0 },
+    { "3x3 6->18 in 3 groups", { 6, 18, 3, 3, 1, 1, 1, 1, 3 }, 0, 0 },
+    { "3x3 depthwise 32", { 32, 32, 3, 3, 1, 1, 1, 1, 32 }, 0, 0 },
+    { "3x3 depthwise 19 stride 2", { 19, 19, 3, 3, 2, 2, 1, 1, 19 }, 0, 0 },
+    { "5x5 depthwise 12 dilation 2", { 12, 12, 5, 5, 1, 1, 2, 2, 12 }, 0, 0 },
+    { "3x3 8->16, depthwise times two", { 8, 16, 3, 3, 1, 1, 1, 1, 8 }, 0, 0 },
+};
+
+/* ----------------------------------------------------------------------------------------- buffers */
+
+typedef struct test_setup {
+    bs_conv_geometry g;
+    bs_conv_algorithm algorithm;
+    bs_tier tier;
+    bs_conv_task task;
+    int32_t in_h, in_w;
+    size_t out_floats;
+    float *in, *out, *residual, *weights, *prepared, *bias, *slopes, *scratch;
+} test_setup;
+
+/* Exactly `count` floats, so that a sanitizer sees one float too many. */
+static float *test_floats(size_t count, bool random)
+{
+    float *p = malloc(count ? count * sizeof(float) : 1);
+    if (!p)
+        exit(2);
+    for (size_t i = 0; i < count; i++)
+        p[i] = random ? test_float() : NAN;
+    return p;
+}
+
+/* An image whose rows and pixels have gaps of NaN; the storage ends with the last channel of the last pixel. */
+static float *test_image(int32_t h, int32_t w, int32_t channels, ptrdiff_t row, int32_t pixel, size_t *floats)
+{
+    const size_t count = (size_t)((h - 1) * row + (ptrdiff_t)(w - 1) * pixel + channels);
+    float *p = test_floats(count, false);
+    for (ptrdiff_t y = 0; y < h; y++)
+        for (ptrdiff_t x = 0; x < w; x++)
+            for (int32_t c = 0; c < channels; c++)
+                p[y * row + x * pixel + c] = test_float();
+    if (floats)
+        *floats = count;
+    return p;
+}
+
+static void test_begin(test_setup *s, const test_case *c, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    memset(s, 0, sizeof *s);
+    const bs_conv_geometry *g = &c->geometry;
+    s->g = *g, s->algorithm = algorithm, s->tier = tier;
+    bs_conv_task *t = &s->task;
+    t->out_h = c->out_h ? c->out_h : test_between(1, 11);
+    t->out_w = c->out_w ? c->out_w : test_between(1, 40);
+    s->in_h = (t->out_h - 1) * g->stride_h + (g->kernel_h - 1) * g->dilation_h + 1;
+    s->in_w = (t->out_w - 1) * g->stride_w + (g->kernel_w - 1) * g->dilation_w + 1;
+    const bool dense = test_between(0, 1);
+    t->in_pixel = g->in_channels + (dense ? 0 : test_between(0, 5));
+    t->in_row = (ptrdiff_t)s->in_w * t->in_pixel + (dense ? 0 : test_between(0, 9));
+    t->out_pixel = g->out_channels + (dense ? 0 : test_between(0, 5));
+    t->out_row = (ptrdiff_t)t->out_w * t->out_pixel + (dense ? 0 : test_between(0, 9));
+    s->in = test_image(s->in_h, s->in_w, g->in_channels, t->in_row, t->in_pixel, NULL);
+    s->out = test_image(t->out_h, t->out_w, g->out_channels, t->out_row, t->out_pixel, &s->out_floats);
+    t->in = s->in, t->out = s->out;
+
+    const size_t count = (size_t)(g->out_channels * (g->in_channels / g->groups) * g->kernel_h * g->kernel_w);
+    s->weights = test_floats(count, true);
+    s->prepared = test_floats(bs_conv_prepared_floats(g, algorithm, tier), false);
+    bs_conv_prepare(g, algorithm, tier, s->weights, s->prepared);
+    t->weights = s->prepared;
+    s->bias = test_floats((size_t)g->out_channels, true);
+    t->bias = test_between(0, 3) ? s->bias : NULL;
+    s->slopes = test_floats((size_t)g->out_channels, true);
+    t->slopes = s->slopes;
+    t->activation = (bs_conv_activation)test_between(BS_CONV_NONE, BS_CONV_CLIP);
+    t->slope = test_float();
+    t->low = -0.5f, t->high = 0.75f;
+    if (test_between(0, 1)) {
+        t->residual_pixel = g->out_channels + test_between(0, 3);
+        t->residual_row = (ptrdiff_t)t->out_w * t->residual_pixel + test_between(0, 3);
+        s->residual = test_image(t->out_h, t->out_w, g->out_channels, t->residual_row, t->residual_pixel, NULL);
+        t->residual = s->residual;
+        t->residual_before_activation = test_between(0, 1);
+    }
+    s->scratch = test_floats(bs_conv_scratch_floats(g, algorithm, tier), false);
+    t->scratch = s->scratch;
+}
+
+static void test_end(test_setup *s)
+{
+    free(s->in), free(s->out), free(s->residual), free(s->weights), free(s->prepared), free(s->bias);
+    free(s->slopes), free(s->scratch);
+}
+
+/* --------------------------------------------------------------------------------------- reference */
+
+static double reference_sum(const test_setup *s, int32_t y, int32_t x, int32_t channel)
+{
+    const bs_conv_geometry *g = &s->g;
+    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
+    const int32_t first = channel / out * in;
+    double sum = s->task.bias ? (double)s->task.bias[channel] : 0;
+    for (int32_t ky = 0; ky < g->kernel_h; ky++)
+        for (int32_t kx = 0; kx < g->kernel_w; kx++) {
+            const float *p = s->in + (y * g->stride_h + ky * g->dilation_h) * s->task.in_row +
+                             (ptrdiff_t)(x * g->stride_w + kx * g->dilation_w) * s->task.in_pixel + first;
+            const float *w = s->weights + ((ptrdiff_t)channel * in * g->kernel_h + ky) * g->kernel_w + kx;
+            for (int32_t i = 0; i < in; i++)
+                sum += (double)p[i] * (double)w[i * g->kernel_h * g->kernel_w];
+        }
+    return sum;
+}
+
+static double reference_activation(const bs_conv_task *t, int32_t channel, double v)
+{
+    switch (t->activation) {
+    case BS_CONV_NONE: return v;
+    case BS_CONV_RELU: return v > 0 ? v : 0;
+    case BS_CONV_LEAKY: return v > 0 ? v : v * (double)t->slope;
+    case BS_CONV_PRELU: return v > 0 ? v : v * (double)t->slopes[channel];
+    case BS_CONV_CLIP: return fmin(fmax(v, (double)t->low), (double)t->high);
+    }
+    return NAN;
+}
+
+static double reference(const test_setup *s, int32_t y, int32_t x, int32_t channel, const float *residual)
+{
+    double v = reference_sum(s, y, x, channel);
+    const double r = residual ? (double)residual[y * s->task.residual_row + (ptrdiff_t)x * s->task.residual_pixel + channel] : 0;
+    if (s->task.residual_before_activation)
+        return reference_activation(&s->task, channel, v + r);
+    return reference_activation(&s->task, channel, v) + r;
+}
+
+/* ------------------------------------------------------------------------------------------ checks */
+
+static int test_failures, test_checks;
+static double test_worst[2]; /* [algorithm] */
+
+static void test_report(const test_setup *s, const char *name, const char *what, bool ok)
+{
+    test_checks++;
+    if (ok)
+        return;
+    test_failures++;
+    printf("FAIL %s, %s, %s, %dx%d, activation %d: %s\n", name, bs_tier_name(s->tier),
+           s->algorithm == BS_CONV_DIRECT ? "direct" : "winograd", s->task.out_h, s->task.out_w, (int)s->task.activation, what);
+}
+
+/* max |a - b| / max |sum| over the outputs; the sums before activation, or a CLIP to a tenth of their range would
+ * ask for ten times the precision. NaN counts as infinite. */
+static double test_error(const test_setup *s, const float *residual)
+{
+    double worst = 0, scale = 1e-30;
+    for (int32_t y = 0; y < s->task.out_h; y++)
+        for (int32_t x = 0; x < s->task.out_w; x++)
+            for (int32_t c = 0; c < s->g.out_channels; c++) {
+                const double b = reference(s, y, x, c, residual);
+                const double e = fabs((double)s->out[y * s->task.out_row + (ptrdiff_t)x * s->task.out_pixel + c] - b);
+                worst = e <= worst ? worst : e == e ? e : INFINITY;
+                scale = fmax(scale, fabs(reference_sum(s, y, x, c)));
+            }
+    return worst / scale;
+}
+
+/* Gaps are NaN before and must be after. */
+static bool test_gaps_untouched(const test_setup *s)
+{
+    for (size_t i = 0; i < s->out_floats; i++) {
+        const ptrdiff_t in_row = (ptrdiff_t)i % s->task.out_row;
+        const bool gap = in_row / s->task.out_pixel >= s->task.out_w || in_row % s->task.out_pixel >= s->g.out_channels;
+        if (gap && s->out[i] == s->out[i])
+            return false;
+    }
+    return true;
+}
+
+static void test_run_rectangle(const test_setup *s, int32_t y0, int32_t x0, int32_t h, int32_t w)
+{
+    bs_conv_task t = s->task;
+    t.in += (ptrdiff_t)y0 * s->g.stride_h * t.in_row + (ptrdiff_t)x0 * s->g.stride_w * t.in_pixel;
+    t.out += y0 * t.out_row + (ptrdiff_t)x0 * t.out_pixel;
+    if (t.residual)
+        t.residual += y0 * t.residual_row + (ptrdiff_t)x0 * t.residual_pixel;
+    t.out_h = h, t.out_w = w;
+    bs_conv_run(&s->g, s->algorithm, s->tier, &t);
+}
+
+/* Cuts the output at random until pieces are small or luck ends. */
+static void test_run_split(const test_setup *s, int32_t y, int32_t x, int32_t h, int32_t w)
+{
+    const int32_t step = s->algorithm == BS_CONV_DIRECT ? 1 : 4;
+    const bool rows = test_between(0, 1);
+    const int32_t pieces = ((rows ? h : w) - 1) / step;
+    if (pieces < 1 || test_between(0, 5) == 0) {
+        test_run_rectangle(s, y, x, h, w);
+        return;
+    }
+    const int32_t cut = step * test_between(1, pieces);
+    test_run_split(s, y, x, rows ? cut : h, rows ? w : cut);
+    test_run_split(s, rows ? y + cut : y, rows ? x : x + cut, rows ? h - cut : h, rows ? w : w - cut);
+}
+
+static void test_split(test_setup *s, const char *name)
+{
+    float *whole = test_floats(s->out_floats, false);
+    memcpy(whole, s->out, s->out_floats * sizeof(float));
+    for (size_t i = 0; i < s->out_floats; i++)
+        s->out[i] = NAN;
+    test_run_split(s, 0, 0, s->task.out_h, s->task.out_w);
+    bool same = true;
+    for (size_t i = 0; i < s->out_floats; i++)
+        same = same && (memcmp(&whole[i], &s->out[i], sizeof(float)) == 0 || (whole[i] != whole[i] && s->out[i] != s->out[i]));
+    test_report(s, name, "a split gives other bits", same);
+    free(whole);
+}
+
+/* The residual may be the output itself. */
+static void test_in_place(test_setup *s, const char *name)
+{
+    if (!s->residual)
+        return;
+    float *expected = test_floats(s->out_floats, false), *before = test_floats(s->out_floats, false);
+    for (size_t i = 0; i < s->out_floats; i++)
+        before[i] = s->out[i] == s->out[i] ? test_float() : NAN;
+    s->task.residual = before;
+    s->task.residual_row = s->task.out_row, s->task.residual_pixel = s->task.out_pixel;
+    bs_conv_run(&s->g, s->algorithm, s->tier, &s->task);
+    memcpy(expected, s->out, s->out_floats * sizeof(float));
+    memcpy(s->out, before, s->out_floats * sizeof(float));
+    s->task.residual = s->out;
+    bs_conv_run(&s->g, s->algorithm, s->tier, &s->task);
+    bool same = true;
+    for (size_t i = 0; i < s->out_floats; i++)
+        same = same && (s->out[i] == expected[i] || expected[i] != expected[i]);
+    test_report(s, name, "a residual in place gives another result", same);
+    free(expected), free(before);
+}
+
+static void test_one(const test_case *c, bs_conv_algorithm algorithm, bs_tier tier)
+{
+    if (!bs_conv_supports(&c->geometry, algorithm, tier))
+        return;
+    test_setup s;
+    test_begin(&s, c, algorithm, tier);
+    bs_conv_run(&s.g, algorithm, tier, &s.task);
+    const double error = test_error(&s, s.residual);
+    test_worst[algorithm] = fmax(test_worst[algorithm], error);
+    test_report(&s, c->name, "differs from the reference", error <= (algorithm == BS_CONV_DIRECT ? 1e-5 : 5e-5));
+    test_report(&s, c->name, "wrote beside its outputs", test_gaps_untouched(&s));
+    test_split(&s, c->name);
+    test_in_place(&s, c->name);
+    test_end(&s);
+}
+
+static void test_random_case(bs_tier tier)
+{
+    const int32_t groups = test_between(0, 3) ? 1 : test_between(1, 4);
+    test_case c = { "random", { groups * test_between(1, 40), groups * test_between(1, 40), test_between(1, 4), test_between(1, 4),
+                                test_between(1, 2), test_between(1, 3), test_between(1, 3), test_between(1, 2), groups }, 0, 0 };
+    if (test_between(0, 2) == 0)
+        c.geometry.kernel_h = c.geometry.kernel_w = 3;
+    if (test_between(0, 2) == 0)
+        c.geometry.stride_h = c.geometry.stride_w = c.geometry.dilation_h = c.geometry.dilation_w = 1;
+    test_one(&c, BS_CONV_DIRECT, tier);
+    test_one(&c, BS_CONV_WINOGRAD4, tier);
+}
+
+/* What must be refused, with size 0 and no crash. */
+static void test_refusals(void)
+{
+    static const bs_conv_geometry bad[] = {
+        { 0, 1, 1, 1, 1, 1, 1, 1, 1 },  { 1, 1, 0, 1, 1, 1, 1, 1, 1 },  { 1, 1, 1, 1, -1, 1, 1, 1, 1 },
+        { 4, 4, 3, 3, 1, 1, 1, 1, 3 },  { 4, 6, 3, 3, 1, 1, 1, 1, 4 },  { 1, 1, 1, 1, 1, 1, 1, 1, 0 },
+        { 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1, 1, 1, 1, 1 },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        for (int tier = BS_TIER_AUTO; tier <= BS_TIER_NEON; tier++) {
+            const test_setup s = { .g = bad[i], .tier = (bs_tier)tier };
+            test_report(&s, "bad geometry", "was not refused",
+                        !bs_conv_supports(&bad[i], BS_CONV_DIRECT, (bs_tier)tier) &&
+                            !bs_conv_supports(&bad[i], BS_CONV_WINOGRAD4, (bs_tier)tier) &&
+                            bs_conv_prepared_floats(&bad[i], BS_CONV_DIRECT, (bs_tier)tier) == 0);
+        }
+    static const bs_conv_geometry no_winograd[] = { { 8, 8, 3, 3, 2, 1, 1, 1, 1 }, { 8, 8, 5, 5, 1, 1, 1, 1, 1 }, { 8, 8, 3, 3, 1, 1, 1, 1, 2 } };
+    for (size_t i = 0; i < sizeof no_winograd / sizeof no_winograd[0]; i++) {
+        const test_setup s = { .g = no_winograd[i], .algorithm = BS_CONV_WINOGRAD4, .tier = BS_TIER_SCALAR };
+        test_report(&s, "not for Winograd", "was not refused", !bs_conv_supports(&no_winograd[i], BS_CONV_WINOGRAD4, BS_TIER_SCALAR));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    test_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 20251121u;
+    printf("seed %llu, best tier %s\n", (unsigned long long)test_state, bs_tier_name(bs_tier_best()));
+    test_state = test_state * 2 + 1;
+    test_refusals();
+    for (int i = BS_TIER_SCALAR; i <= BS_TIER_NEON; i++) {
+        const bs_tier tier = (bs_tier)i;
+        if (!bs_tier_available(tier))
+            continue;
+        const int failures = test_failures, checks = test_checks;
+        test_worst[0] = test_worst[1] = 0;
+        for (size_t c = 0; c < sizeof test_cases / sizeof test_cases[0]; c++)
+            for (int repeat = 0; repeat < 4; repeat++) {
+                test_one(&test_cases[c], BS_CONV_DIRECT, tier);
+                test_one(&test_cases[c], BS_CONV_WINOGRAD4, tier);
+            }
+        for (int repeat = 0; repeat < 300; repeat++)
+            test_random_case(tier);
+        printf("%s convolutions, tier %s: %d checks, largest error direct %.1e, winograd %.1e\n", test_failures == failures ? "PASS" : "FAIL",
+               bs_tier_name(tier), test_checks - checks, test_worst[0], test_worst[1]);
+    }
+    printf("%s: %d checks, %d failures\n", test_failures ? "FAIL" : "PASS", test_checks, test_failures);
+    return test_failures != 0;
+}

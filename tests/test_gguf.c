@@ -1,0 +1,784 @@
+/* test_gguf.c: what the model file reader promises about good files, damaged files, failing readers and small arenas.
+ *
+ * Owns: a tiny routed model, a table of damages with the status each must give, and sweeps over all truncations and
+ *   all single bit flips of it. Run it under address and undefined-behaviour sanitizers: most of what it checks is that
+ *   they stay silent.
+ * Relies on: gguf_forge.h; the library.
+ * Must never: need a file of the repository, or leave one behind.
+ */
+#include "../src/gguf.h"
+#include "../src/model.h"
+#include "../src/weights.h"
+#include "gguf_forge.h"
+
+static int n_passed, n_failed;
+
+static void report(const char *group, const char *name, bool passed, const char *why)
+{
+    n_passed += passed;
+    n_failed += !passed;
+    if (passed)
+        printf("ok %s%s\n", group, name);
+    else
+        printf("FAIL %s%s: %s\n", group, name, why);
+}
+
+/* --- the model --------------------------------------------------------------------------------------- */
+
+/* frame -> cells of 8x8 -> a router picks one of two convolutions a cell -> frame. Alignment 64 keeps it small. */
+enum { ALIGNMENT = 64, NODES = 12, BLOCKS = 3, WEIGHTS = 6, MAIN_BYTES = 264, CONV_BYTES = 260 };
+
+static uint32_t crc32_of(const uint8_t *data, size_t bytes)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+static void write_nodes(forge *f)
+{
+    static const char *const ops[NODES] = {"input", "patches", "pool2d", "linear", "route", "scatter",
+                                           "conv2d", "scatter", "conv2d", "gather", "assemble", "output"};
+    static const char *const names[NODES] = {"frame", "", "pool", "score", "route", "", "small.conv", "", "large.conv",
+                                             "", "", "result"};
+    static const int32_t n_inputs[NODES] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1};
+    static const int32_t inputs[] = {1, 2, 3, 4, 2, 5, 2, 7, 6, 8, 0, 9, 10};
+    static const int32_t n_params[NODES] = {6, 1, 6, 1, 2, 2, 2, 2, 2, 2, 0, 0};
+    static const int32_t params[] = {0, 3, 1, -1, -2, 0, 8, 0, 0, 0, 0, 1, 0, 2, 0, 2, 1, 0, 1, 3, 1, 1, 1, 3, 1, 0};
+    static const int32_t blocks[NODES] = {0, 0, 0, 0, 0, 1, 1, 2, 2, 0, 0, 0};
+    forge_strings(f, "brainstorm.node.op", ops, NODES);
+    forge_strings(f, "brainstorm.node.name", names, NODES);
+    forge_i32s(f, "brainstorm.node.inputs.count", n_inputs, NODES);
+    forge_i32s(f, "brainstorm.node.inputs", inputs, sizeof inputs / 4);
+    forge_i32s(f, "brainstorm.node.params.count", n_params, NODES);
+    forge_i32s(f, "brainstorm.node.params", params, sizeof params / 4);
+    forge_i32s(f, "brainstorm.node.block", blocks, NODES);
+}
+
+static void write_blocks(forge *f, const uint32_t crc[BLOCKS])
+{
+    static const char *const names[BLOCKS] = {"main", "small", "large"};
+    static const int32_t first[BLOCKS] = {0, 5, 7}, end[BLOCKS] = {NODES, 7, 9}, tensor[BLOCKS] = {0, 1, 2};
+    static const int64_t bytes[BLOCKS] = {MAIN_BYTES, CONV_BYTES, CONV_BYTES};
+    forge_strings(f, "brainstorm.block.name", names, BLOCKS);
+    forge_i32s(f, "brainstorm.block.first_node", first, BLOCKS);
+    forge_i32s(f, "brainstorm.block.end_node", end, BLOCKS);
+    forge_i32s(f, "brainstorm.block.tensor", tensor, BLOCKS);
+    forge_i64s(f, "brainstorm.block.bytes", T_U64, bytes, BLOCKS);
+    forge_array(f, "brainstorm.block.crc32", T_U32, BLOCKS);
+    forge_put(f, crc, 4 * BLOCKS);
+}
+
+static void write_weights(forge *f)
+{
+    static const char *const names[WEIGHTS] = {"score.weight", "score.bias", "small.conv.weight", "small.conv.bias",
+                                               "large.conv.weight", "large.conv.bias"};
+    static const int32_t block[WEIGHTS] = {0, 0, 1, 1, 2, 2}, dtype[WEIGHTS] = {0}, rank[WEIGHTS] = {2, 1, 4, 1, 4, 1};
+    static const int64_t dims[] = {2, 1, 2, 1, 1, 3, 3, 1, 1, 1, 3, 3, 1}, offset[WEIGHTS] = {0, 256, 0, 256, 0, 256};
+    forge_strings(f, "brainstorm.weight.name", names, WEIGHTS);
+    forge_i32s(f, "brainstorm.weight.block", block, WEIGHTS);
+    forge_i32s(f, "brainstorm.weight.dtype", dtype, WEIGHTS);
+    forge_i32s(f, "brainstorm.weight.rank", rank, WEIGHTS);
+    forge_i64s(f, "brainstorm.weight.dims", T_I64, dims, sizeof dims / 8);
+    forge_i64s(f, "brainstorm.weight.offset", T_U64, offset, WEIGHTS);
+}
+
+typedef enum extra {
+    NOTHING, DUPLICATE_KEY, NESTED_ARRAY, FOREIGN_KEYS, NO_ARCHITECTURE, NO_VERSION, NO_ALIGNMENT, DUPLICATE_TENSOR,
+    TRAILING_BYTES, NO_TAIL_PADDING
+} extra;
+
+static void write_head(forge *f, extra more)
+{
+    static const char *const names[2] = {"H", "W"};
+    static const int64_t maxima[2] = {16, 24};
+    if (more != NO_ARCHITECTURE)
+        forge_key_string(f, "general.architecture", "brainstorm");
+    if (more != NO_ALIGNMENT)
+        forge_key_u32(f, "general.alignment", ALIGNMENT);
+    if (more != NO_VERSION)
+        forge_key_u32(f, "brainstorm.version", 1);
+    forge_key_u32(f, "brainstorm.opset", 1);
+    forge_key_string(f, "brainstorm.model.name", "tiny");
+    forge_key_u32(f, "brainstorm.model.scale", 1);
+    forge_key_u32(f, "brainstorm.value.count", 10);
+    forge_strings(f, "brainstorm.symbol.name", names, 2);
+    forge_i64s(f, "brainstorm.symbol.maximum", T_I64, maxima, 2);
+}
+
+static void write_extra(forge *f, extra more)
+{
+    if (more == DUPLICATE_KEY)
+        forge_key_u32(f, "brainstorm.opset", 1);
+    if (more == NESTED_ARRAY) {
+        forge_array(f, "other.nested", T_ARRAY, 1);
+        forge_u32(f, T_U32);
+        forge_u64(f, 1);
+        forge_u32(f, 7);
+    }
+    if (more == FOREIGN_KEYS) {
+        forge_strings(f, "other.words", (const char *const[]){"one", "", "three"}, 3);
+        forge_array(f, "other.nothing", T_F64, 0);
+        forge_key(f, "other.flag", T_BOOL);
+        forge_put(f, "\1", 1);
+    }
+}
+
+/* Records: 8 bytes of weight, bias at 256; or nine taps, bias at 256. */
+static void make_records(uint8_t records[BLOCKS][512], uint32_t crc[BLOCKS])
+{
+    static const size_t bytes[BLOCKS] = {MAIN_BYTES, CONV_BYTES, CONV_BYTES};
+    memset(records, 0, BLOCKS * 512);
+    for (size_t b = 0; b < BLOCKS; b++) {
+        for (size_t i = 0; i < (b ? 9u : 2u); i++) {
+            const float tap = (float)(b + 1) * 0.125f + (float)i;
+            memcpy(records[b] + 4 * i, &tap, 4);
+        }
+        const float bias[2] = {0.5f + (float)b, -1.0f};
+        memcpy(records[b] + 256, bias, b ? 4 : 8);
+        crc[b] = crc32_of(records[b], bytes[b]);
+    }
+}
+
+static void write_model(forge *f, extra more)
+{
+    static const char *const names[BLOCKS] = {"block.main", "block.small", "block.large"};
+    static const size_t bytes[BLOCKS] = {MAIN_BYTES, CONV_BYTES, CONV_BYTES};
+    uint8_t records[BLOCKS][512];
+    uint32_t crc[BLOCKS];
+    make_records(records, crc);
+    forge_begin(f);
+    write_head(f, more);
+    write_nodes(f);
+    write_blocks(f, crc);
+    write_weights(f);
+    write_extra(f, more);
+    for (size_t b = 0, offset = 0; b < BLOCKS; b++) {
+        forge_tensor(f, more == DUPLICATE_TENSOR && b ? "block.small" : names[b], bytes[b], offset);
+        offset += (bytes[b] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    for (size_t b = 0; b < BLOCKS; b++) {
+        forge_pad(f, more == NO_ALIGNMENT ? 32 : ALIGNMENT);
+        forge_put(f, records[b], bytes[b]);
+    }
+    if (more != NO_TAIL_PADDING)
+        forge_pad(f, ALIGNMENT);
+    if (more == TRAILING_BYTES)
+        forge_put(f, "anything", 8);
+    forge_end(f);
+}
+
+/* --- using it ---------------------------------------------------------------------------------------- */
+
+static BS_ALIGNED uint8_t memory[2 << 20];
+
+/* Opens, builds, describes, finds and reads every weight the ops ask for: all that a program would do before a plan. */
+static bs_status use_weights(const bs_model *model, const bs_graph *graph, bs_error *error)
+{
+    static float target[4096];
+    const bs_weights weights = bs_model_weights(model);
+    for (int32_t n = 1; n < graph->n_nodes; n++) {
+        const bs_op *op = bs_op_get(graph->nodes[n].op);
+        bs_weight_spec specs[BS_MAX_WEIGHTS];
+        const int32_t count = op->weights ? op->weights(graph, &graph->nodes[n], specs) : 0;
+        for (int32_t i = 0; i < count; i++) {
+            char name[BS_MAX_WEIGHT_NAME];
+            bs_weight_info info;
+            snprintf(name, sizeof name, "%s.%s", bs_node_name(&graph->nodes[n]), specs[i].suffix);
+            bs_status status = bs_weight_find(&weights, name, &specs[i], &info, error);
+            if (status == BS_OK && bs_weight_spec_bytes(&specs[i]) <= sizeof target)
+                status = bs_weight_load(&weights, name, &specs[i], &info, target, error);
+            if (status != BS_OK)
+                return status;
+        }
+    }
+    return BS_OK;
+}
+
+static bs_status use_graph(const bs_model *model, bs_arena *arena, const bs_model_build_desc *desc, bs_error *error)
+{
+    const bs_graph_desc room = bs_model_graph_desc(model);
+    bs_graph *graph = bs_graph_create(arena, &room);
+    if (!graph)
+        return BS_ERROR_ARENA;
+    bs_status status = bs_model_build(model, graph, desc, error);
+    char line[64];
+    for (int32_t n = 1; status == BS_OK && n < graph->n_nodes; n++)
+        if (bs_graph_describe(graph, n, line, sizeof line) == 0)
+            status = BS_ERROR_GRAPH;
+    return status == BS_OK ? use_weights(model, graph, error) : status;
+}
+
+static bs_status use_facts(const bs_model *model)
+{
+    bs_model_facts facts;
+    bs_model_block_facts block;
+    bs_weight_info info;
+    char name[BS_MAX_WEIGHT_NAME];
+    int32_t of_block;
+    bs_status status = BS_OK;
+    bs_model_facts_get(model, &facts);
+    for (int32_t i = 0; status == BS_OK && i < facts.blocks; i++)
+        status = bs_model_block_get(model, i, &block);
+    for (int32_t i = 0; status == BS_OK && i < facts.weights; i++)
+        status = bs_model_weight_get(model, i, name, &of_block, &info);
+    return status;
+}
+
+static bs_status use_model(bs_model *model, bs_arena *arena, bs_error *error)
+{
+    if (!model)
+        return error->status == BS_OK ? (bs_status)1 : error->status; /* a failure must say what it is */
+    bs_status status = use_facts(model);
+    if (status == BS_OK)
+        status = use_graph(model, arena, NULL, error);
+    if (status == BS_OK)
+        status = bs_model_check(model, error);
+    bs_model_close(model);
+    return status;
+}
+
+/* From a copy of exactly that size, so that one byte too far is seen. */
+static bs_status try_bytes(const uint8_t *bytes, size_t n, bs_error *error)
+{
+    bs_arena arena;
+    uint8_t *copy = malloc(n ? n : 1);
+    if (!copy)
+        exit(2);
+    memcpy(copy, bytes, n);
+    memset(error, 0, sizeof *error);
+    bs_arena_init(&arena, "persistent", memory, sizeof memory);
+    const bs_status status = use_model(bs_model_open_memory(&arena, copy, n, error), &arena, error);
+    free(copy);
+    return status;
+}
+
+/* --- good files -------------------------------------------------------------------------------------- */
+
+static void expect(const char *group, const char *name, bs_status got, bs_status wanted, const bs_error *error)
+{
+    char why[512];
+    snprintf(why, sizeof why, "%s (%s), expected %s", bs_status_name(got), error->message, bs_status_name(wanted));
+    report(group, name, got == wanted, why);
+}
+
+static void test_good(void)
+{
+    static const struct { const char *name; extra more; } good[] = {
+        {"a model opens, builds, and gives its weights", NOTHING},
+        {"keys of others are passed over", FOREIGN_KEYS},
+        {"bytes behind the last tensor are passed over", TRAILING_BYTES},
+    };
+    static forge f;
+    bs_error error;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        write_model(&f, good[i].more);
+        const bs_status status = try_bytes(f.bytes, f.n, &error);
+        expect("", good[i].name, status, BS_OK, &error);
+    }
+}
+
+static void test_facts(void)
+{
+    static forge f;
+    bs_arena arena;
+    bs_error error;
+    bs_model_facts facts;
+    bs_model_block_facts block;
+    bs_weight_info info;
+    write_model(&f, NOTHING);
+    bs_arena_init(&arena, "persistent", memory, sizeof memory);
+    bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, &error);
+    bs_model_facts_get(m, &facts);
+    report("", "facts are those written", strcmp(facts.name, "tiny") == 0 && facts.nodes == NODES && facts.values == 10 &&
+               facts.blocks == BLOCKS && facts.weights == WEIGHTS && facts.symbols == 2 && facts.scale == 1 &&
+               facts.weight_bytes == 96 && facts.file_bytes == f.n && facts.alignment == ALIGNMENT, "they differ");
+    const bool got = bs_model_block_get(m, 2, &block) == BS_OK;
+    report("", "a block's record is where it was put", got && strcmp(block.name, "large") == 0 && block.first_node == 7 &&
+               block.end_node == 9 && block.weights == 2 && block.bytes == CONV_BYTES && block.offset % ALIGNMENT == 0 &&
+               crc32_of(f.bytes + block.offset, (size_t)block.bytes) == block.crc32, "it is not");
+    const bs_weights w = bs_model_weights(m);
+    float bias = 0;
+    const bool read = w.find(w.user, "large.conv.bias", &info) == BS_OK && info.rank == 1 && info.bytes == 4 &&
+                      w.read(w.user, &info, 0, &bias, 4) == BS_OK;
+    report("", "a weight has the value written", read && bias == 2.5f, "it does not");
+    const float *mapped = read ? w.map(w.user, &info) : NULL; /* the forge's bytes may lie unaligned: then NULL */
+    report("", "a weight in memory is used in place", !mapped || *mapped == 2.5f, "another value");
+    report("", "a read beyond a weight is refused", w.read(w.user, &info, 1, &bias, 4) == BS_ERROR_ARGUMENT &&
+               w.read(w.user, &info, UINT64_MAX, &bias, 4) == BS_ERROR_ARGUMENT, "it is not");
+    report("", "a weight that is not there", w.find(w.user, "none", &info) == BS_ERROR_WEIGHTS, "was found");
+}
+
+/* --- damaged files ----------------------------------------------------------------------------------- */
+
+typedef struct damage {
+    const char *name;
+    const char *record;
+    forge_part part;
+    size_t index, bytes;
+    uint64_t value;
+    bs_status status;
+} damage;
+
+#define F BS_ERROR_FORMAT
+static const damage damages[] = {
+    {"magic", NULL, AT_FILE, 0, 4, 0x47475546, F},
+    {"version 0", NULL, AT_FILE, 4, 4, 0, BS_ERROR_VERSION},
+    {"version 1", NULL, AT_FILE, 4, 4, 1, BS_ERROR_VERSION},
+    {"version 2", NULL, AT_FILE, 4, 4, 2, BS_ERROR_VERSION},
+    {"version 4", NULL, AT_FILE, 4, 4, 4, BS_ERROR_VERSION},
+    {"big-endian version", NULL, AT_FILE, 4, 4, 0x03000000, BS_ERROR_VERSION},
+    {"tensor count negative", NULL, AT_FILE, 8, 8, UINT64_MAX, F},
+    {"tensor count that wraps a product", NULL, AT_FILE, 8, 8, UINT64_MAX / 33 + 1, F},
+    {"tensor count beyond the cap", NULL, AT_FILE, 8, 8, 1 << 20, F},
+    {"one tensor more", NULL, AT_FILE, 8, 8, BLOCKS + 1, F},
+    {"one tensor fewer", NULL, AT_FILE, 8, 8, BLOCKS - 1, F},
+    {"no tensors", NULL, AT_FILE, 8, 8, 0, F},
+    {"key count negative", NULL, AT_FILE, 16, 8, UINT64_MAX, F},
+    {"key count that wraps a product", NULL, AT_FILE, 16, 8, UINT64_MAX / 14 + 1, F},
+    {"no keys", NULL, AT_FILE, 16, 8, 0, F},
+
+    {"key without a name", "brainstorm.opset", AT_START, 0, 8, 0, F},
+    {"key name beyond the cap", "brainstorm.opset", AT_START, 0, 8, 128, F},
+    {"key name beyond the file", "brainstorm.opset", AT_START, 0, 8, 1 << 30, F},
+    {"key name of 2^64-1 bytes", "brainstorm.opset", AT_START, 0, 8, UINT64_MAX, F},
+    {"key name with a NUL", "brainstorm.opset", AT_NAME, 3, 1, 0, F},
+    {"key name with an escape", "brainstorm.opset", AT_NAME, 3, 1, 27, F},
+    {"key type 13", "brainstorm.opset", AT_TYPE, 0, 4, 13, F},
+    {"key type 2^32-1", "brainstorm.opset", AT_TYPE, 0, 4, UINT32_MAX, F},
+    {"key of another type", "brainstorm.opset", AT_TYPE, 0, 4, T_I32, F},
+    {"string beyond the file", "general.architecture", AT_VALUE, 0, 8, 1 << 24, F},
+    {"string of 2^64-1 bytes", "general.architecture", AT_VALUE, 0, 8, UINT64_MAX, F},
+    {"string in an array beyond the file", "brainstorm.node.op", AT_STRING, 3, 8, UINT64_MAX - 7, F},
+    {"array of an unknown type", "brainstorm.node.inputs", AT_VALUE, 0, 4, 13, F},
+    {"array of arrays", "brainstorm.node.inputs", AT_VALUE, 0, 4, T_ARRAY, F},
+    {"array of another type", "brainstorm.node.inputs", AT_VALUE, 0, 4, T_U32, F},
+    {"array that wraps its bytes", "brainstorm.node.inputs", AT_COUNT, 0, 8, (uint64_t)1 << 62, F},
+    {"array of 2^64-1 elements", "brainstorm.node.inputs", AT_COUNT, 0, 8, UINT64_MAX, F},
+    {"array of too many strings", "brainstorm.node.op", AT_COUNT, 0, 8, UINT64_MAX, F},
+    {"alignment 0", "general.alignment", AT_VALUE, 0, 4, 0, F},
+    {"alignment 3", "general.alignment", AT_VALUE, 0, 4, 3, F},
+    {"alignment 24", "general.alignment", AT_VALUE, 0, 4, 24, F},
+    {"alignment 2^31", "general.alignment", AT_VALUE, 0, 4, (uint64_t)1 << 31, F},
+    {"alignment of another type", "general.alignment", AT_TYPE, 0, 4, T_I32, F},
+    {"alignment that moves the data", "general.alignment", AT_VALUE, 0, 4, 4096, F},
+
+    {"tensor without a name", "block.small", AT_START, 0, 8, 0, F},
+    {"tensor name of 64 bytes", "block.small", AT_START, 0, 8, 64, F},
+    {"tensor name beyond the file", "block.small", AT_START, 0, 8, UINT64_MAX, F},
+    {"tensor name with a NUL", "block.small", AT_NAME, 0, 1, 0, F},
+    {"tensor rank 0", "block.small", AT_TYPE, 0, 4, 0, F},
+    {"tensor rank 5", "block.small", AT_TYPE, 0, 4, 5, F},
+    {"tensor rank 2^32-1", "block.small", AT_TYPE, 0, 4, UINT32_MAX, F},
+    {"tensor dimension 0", "block.small", AT_VALUE, 0, 8, 0, F},
+    {"tensor dimension negative", "block.small", AT_VALUE, 0, 8, UINT64_MAX, F},
+    {"tensor dimension beyond the file", "block.small", AT_VALUE, 0, 8, (uint64_t)1 << 40, F},
+    {"tensor bytes that wrap with padding", "block.small", AT_VALUE, 0, 8, INT64_MAX, F},
+    {"tensor smaller than its record", "block.small", AT_VALUE, 0, 8, CONV_BYTES - 1, F},
+    {"tensor of type F32", "block.small", AT_VALUE, 8, 4, 0, F},
+    {"tensor type 4, withdrawn", "block.small", AT_VALUE, 8, 4, 4, BS_ERROR_UNSUPPORTED},
+    {"tensor type Q4_0", "block.small", AT_VALUE, 8, 4, 2, BS_ERROR_UNSUPPORTED},
+    {"tensor type 2^32-1", "block.small", AT_VALUE, 8, 4, UINT32_MAX, BS_ERROR_UNSUPPORTED},
+    {"tensor offset off its place", "block.small", AT_VALUE, 12, 8, 1, F},
+    {"tensor offset that leaves a gap", "block.large", AT_VALUE, 12, 8, 1024, F},
+    {"tensor offset that overlaps", "block.large", AT_VALUE, 12, 8, 0, F},
+    {"tensor offset 2^64-64", "block.large", AT_VALUE, 12, 8, UINT64_MAX - 63, F},
+
+    {"another architecture", "general.architecture", AT_VALUE, 8, 1, 'x', F},
+    {"file version 2", "brainstorm.version", AT_VALUE, 0, 4, 2, BS_ERROR_VERSION},
+    {"op set of the future", "brainstorm.opset", AT_VALUE, 0, 4, 1000, BS_ERROR_VERSION},
+    {"op set 0", "brainstorm.opset", AT_VALUE, 0, 4, 0, BS_ERROR_VERSION},
+    {"scale 65", "brainstorm.model.scale", AT_VALUE, 0, 4, 65, F},
+    {"another number of values", "brainstorm.value.count", AT_VALUE, 0, 4, 11, F},
+    {"symbol maximum 0", "brainstorm.symbol.maximum", AT_WIDE, 0, 8, 0, F},
+    {"symbol maximum negative", "brainstorm.symbol.maximum", AT_WIDE, 1, 8, UINT64_MAX, F},
+    {"symbol maximum beyond 2^30", "brainstorm.symbol.maximum", AT_WIDE, 1, 8, INT64_MAX, BS_ERROR_SHAPE},
+    {"symbol name of 4 GiB", "brainstorm.symbol.name", AT_STRING, 0, 8, (uint64_t)1 << 32, F},
+    {"symbol that does not exist", "brainstorm.node.params", AT_ELEMENT, 3, 4, (uint32_t)-3, BS_ERROR_SHAPE},
+    {"symbol number -2^31", "brainstorm.node.params", AT_ELEMENT, 3, 4, 0x80000000u, BS_ERROR_SHAPE},
+    {"input of rank 5", "brainstorm.node.params", AT_ELEMENT, 1, 4, 5, BS_ERROR_ARGUMENT},
+    {"input of type 99", "brainstorm.node.params", AT_ELEMENT, 0, 4, 99, BS_ERROR_ARGUMENT},
+
+    {"op that does not exist", "brainstorm.node.op", AT_STRING, 0, 13, 0, F},
+    {"op spelled otherwise", "brainstorm.node.op", AT_FILE, 0, 0, 0, BS_ERROR_UNSUPPORTED}, /* see damage_apply */
+    {"operand of a later node", "brainstorm.node.inputs", AT_ELEMENT, 0, 4, 2, BS_ERROR_GRAPH},
+    {"operand negative", "brainstorm.node.inputs", AT_ELEMENT, 0, 4, UINT32_MAX, BS_ERROR_GRAPH},
+    {"operand 2^31-1", "brainstorm.node.inputs", AT_ELEMENT, 0, 4, INT32_MAX, BS_ERROR_GRAPH},
+    {"operand of another domain", "brainstorm.node.inputs", AT_ELEMENT, 4, 4, 1, BS_ERROR_DOMAIN},
+    {"operand count negative", "brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, UINT32_MAX, F},
+    {"operand count beyond the cap", "brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, 66, F},
+    {"operand counts that use too few", "brainstorm.node.inputs.count", AT_ELEMENT, 11, 4, 0, F},
+    {"parameter count beyond the op's", "brainstorm.node.params.count", AT_ELEMENT, 0, 4, 7, F},
+    {"parameter counts that use too few", "brainstorm.node.params.count", AT_ELEMENT, 9, 4, 1, F},
+    {"parameter count negative", "brainstorm.node.params.count", AT_ELEMENT, 0, 4, UINT32_MAX, F},
+    {"router that does not exist", "brainstorm.node.params", AT_ELEMENT, 16, 4, 2, BS_ERROR_GRAPH},
+    {"path that does not exist", "brainstorm.node.params", AT_ELEMENT, 17, 4, 2, BS_ERROR_ARGUMENT},
+    {"node of another block", "brainstorm.node.block", AT_ELEMENT, 6, 4, 2, F},
+
+    {"block range reversed", "brainstorm.block.end_node", AT_ELEMENT, 1, 4, 4, F},
+    {"block range empty", "brainstorm.block.end_node", AT_ELEMENT, 1, 4, 5, F},
+    {"block range beyond the nodes", "brainstorm.block.end_node", AT_ELEMENT, 2, 4, NODES + 1, F},
+    {"block range negative", "brainstorm.block.first_node", AT_ELEMENT, 1, 4, UINT32_MAX, F},
+    {"block ranges that overlap", "brainstorm.block.end_node", AT_ELEMENT, 1, 4, 8, F},
+    {"main block that is not everything", "brainstorm.block.end_node", AT_ELEMENT, 0, 4, 9, F},
+    {"block tensor that does not exist", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, 3, F},
+    {"block tensor negative", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, (uint32_t)-2, F},
+    {"block tensor taken twice", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, 1, F},
+    {"block bytes without a tensor", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, UINT32_MAX, F},
+    {"block bytes beyond its tensor", "brainstorm.block.bytes", AT_WIDE, 1, 8, CONV_BYTES + 1, F},
+    {"block bytes 2^64-1", "brainstorm.block.bytes", AT_WIDE, 1, 8, UINT64_MAX, F},
+    {"checksum", "brainstorm.block.crc32", AT_ELEMENT, 1, 4, 0, F},
+
+    {"weight in a block that does not exist", "brainstorm.weight.block", AT_ELEMENT, 5, 4, 3, F},
+    {"weights out of order", "brainstorm.weight.block", AT_ELEMENT, 5, 4, 1, F},
+    {"weight in a negative block", "brainstorm.weight.block", AT_ELEMENT, 0, 4, UINT32_MAX, F},
+    {"weight type that does not exist", "brainstorm.weight.dtype", AT_ELEMENT, 0, 4, BS_DTYPE_COUNT, F},
+    {"weight type negative", "brainstorm.weight.dtype", AT_ELEMENT, 0, 4, UINT32_MAX, F},
+    {"weight of another type than the op's", "brainstorm.weight.dtype", AT_ELEMENT, 0, 4, BS_U8, BS_ERROR_WEIGHTS},
+    {"weight rank 0", "brainstorm.weight.rank", AT_ELEMENT, 0, 4, 0, F},
+    {"weight rank 5", "brainstorm.weight.rank", AT_ELEMENT, 0, 4, 5, F},
+    {"weight dimension 0", "brainstorm.weight.dims", AT_WIDE, 0, 8, 0, F},
+    {"weight dimension negative", "brainstorm.weight.dims", AT_WIDE, 0, 8, UINT64_MAX, F},
+    {"weight whose bytes wrap", "brainstorm.weight.dims", AT_WIDE, 0, 8, (uint64_t)1 << 62, F},
+    {"weight beyond its record", "brainstorm.weight.dims", AT_WIDE, 2, 8, 3, F},
+    {"weight of another shape than the op's", "brainstorm.weight.dims", AT_WIDE, 0, 8, 4, BS_ERROR_WEIGHTS},
+    {"weight offset not of 256", "brainstorm.weight.offset", AT_WIDE, 1, 8, 128, F},
+    {"weight offset that overlaps", "brainstorm.weight.offset", AT_WIDE, 3, 8, 0, F},
+    {"weight offset 2^64-256", "brainstorm.weight.offset", AT_WIDE, 1, 8, UINT64_MAX - 255, F},
+    {"weight that is missing", "score.bias", AT_NAME, 9, 1, 'z', BS_ERROR_WEIGHTS},
+    {"weight name twice", "large.conv.weight", AT_NAME, 0, 5, 0, F}, /* see damage_apply */
+};
+#undef F
+
+static void damage_apply(forge *f, const damage *d)
+{
+    if (strcmp(d->name, "op spelled otherwise") == 0) {
+        f->bytes[forge_find(f, d->record, AT_STRING, 2) + 8] = 'q';
+        return;
+    }
+    if (strcmp(d->name, "weight name twice") == 0) {
+        memcpy(f->bytes + forge_find(f, d->record, AT_NAME, 0), "small", 5);
+        return;
+    }
+    const size_t at = forge_find(f, d->record, d->part, d->index);
+    for (size_t i = 0; i < d->bytes; i++)
+        f->bytes[at + i] = (uint8_t)(i < 8 ? d->value >> 8 * i : 0);
+}
+
+static void test_damages(void)
+{
+    static forge f;
+    bs_error error;
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        write_model(&f, NOTHING);
+        damage_apply(&f, &damages[i]);
+        const bs_status status = try_bytes(f.bytes, f.n, &error);
+        expect("damaged: ", damages[i].name, status, damages[i].status, &error);
+    }
+}
+
+static void test_left_out(void)
+{
+    static const struct { const char *name; extra more; bs_status status; } bad[] = {
+        {"a key twice", DUPLICATE_KEY, BS_ERROR_FORMAT},
+        {"a nested array", NESTED_ARRAY, BS_ERROR_FORMAT},
+        {"a tensor's name twice", DUPLICATE_TENSOR, BS_ERROR_FORMAT},
+        {"no architecture", NO_ARCHITECTURE, BS_ERROR_FORMAT},
+        {"no version", NO_VERSION, BS_ERROR_VERSION},
+        {"offsets for an alignment that is not said", NO_ALIGNMENT, BS_ERROR_FORMAT},
+        {"no padding at the end", NO_TAIL_PADDING, BS_ERROR_FORMAT},
+    };
+    static forge f;
+    bs_error error;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_model(&f, bad[i].more);
+        const bs_status status = try_bytes(f.bytes, f.n, &error);
+        expect("damaged: ", bad[i].name, status, bad[i].status, &error);
+    }
+}
+
+/* --- sweeps ------------------------------------------------------------------------------------------ */
+
+static void test_truncations(void)
+{
+    static forge f;
+    bs_error error;
+    size_t accepted = 0, last = 0;
+    write_model(&f, NOTHING);
+    for (size_t n = 0; n < f.n; n++)
+        if (try_bytes(f.bytes, n, &error) == BS_OK) {
+            accepted++;
+            last = n;
+        }
+    char why[64];
+    snprintf(why, sizeof why, "%zu accepted, the last of %zu bytes", accepted, last);
+    report("", "a file cut anywhere is refused", accepted == 0, why);
+}
+
+/* A flip in padding, in a name or in a maximum may leave a sound file: then it must be usable, not equal. */
+static void test_bit_flips(void)
+{
+    static forge f;
+    bs_error error;
+    size_t refused = 0, accepted = 0, silent = 0;
+    write_model(&f, NOTHING);
+    for (size_t bit = 0; bit < 8 * f.n; bit++) {
+        f.bytes[bit / 8] = (uint8_t)(f.bytes[bit / 8] ^ 1 << bit % 8);
+        const bs_status status = try_bytes(f.bytes, f.n, &error);
+        f.bytes[bit / 8] = (uint8_t)(f.bytes[bit / 8] ^ 1 << bit % 8);
+        refused += status < 0;
+        accepted += status == BS_OK;
+        silent += status > 0;
+    }
+    char why[96];
+    snprintf(why, sizeof why, "%zu refused, %zu accepted, %zu refused without a reason", refused, accepted, silent);
+    report("", "every single bit flip is refused or harmless", silent == 0 && refused > 7 * f.n / 2, why);
+}
+
+/* Several random bytes at once, of a kind that passes single checks. */
+static void test_random_damage(void)
+{
+    static forge f;
+    bs_error error;
+    uint64_t seed = 0x9e3779b97f4a7c15u;
+    size_t silent = 0;
+    printf("seed of random damage: %llx\n", (unsigned long long)seed);
+    for (int round = 0; round < 4000; round++) {
+        write_model(&f, NOTHING);
+        for (int i = 0; i < 1 + round % 4; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            static const uint8_t values[8] = {0, 1, 2, 127, 128, 255, 8, 24};
+            f.bytes[24 + (seed >> 33) % (f.n - 24)] = values[seed >> 30 & 7];
+        }
+        silent += try_bytes(f.bytes, f.n, &error) > 0;
+    }
+    report("", "random damage is refused or harmless", silent == 0, "refused without a reason");
+}
+
+/* --- readers and arenas ------------------------------------------------------------------------------ */
+
+typedef struct scripted {
+    const forge *file;
+    int reads, fail_at; /* -1: never */
+    bool cut;           /* fail by giving one byte less, not by -1 */
+} scripted;
+
+static int64_t scripted_read(void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    scripted *s = user;
+    if (s->reads++ == s->fail_at)
+        return s->cut ? (int64_t)bytes - 1 : -1;
+    if (offset > s->file->n || bytes > s->file->n - offset)
+        return -1;
+    memcpy(buffer, s->file->bytes + offset, bytes);
+    return (int64_t)bytes;
+}
+
+static bs_status try_reader(scripted *s, bs_error *error)
+{
+    bs_arena arena;
+    const bs_reader reader = {s, scripted_read, s->file->n};
+    memset(error, 0, sizeof *error);
+    s->reads = 0;
+    bs_arena_init(&arena, "persistent", memory, sizeof memory);
+    return use_model(bs_model_open_reader(&arena, &reader, error), &arena, error);
+}
+
+static void test_reader(void)
+{
+    static forge f;
+    bs_error error;
+    scripted s = {&f, 0, -1, false};
+    write_model(&f, NOTHING);
+    const bs_status whole = try_reader(&s, &error);
+    expect("", "a caller's reader gives the same model", whole, BS_OK, &error);
+    const int reads = s.reads;
+    int wrong = 0;
+    for (int n = 0; n < 2 * reads; n++) {
+        s.fail_at = n / 2;
+        s.cut = n % 2;
+        const bs_status status = try_reader(&s, &error);
+        wrong += status >= 0;
+    }
+    char why[64];
+    snprintf(why, sizeof why, "%d of %d failures went unnoticed", wrong, 2 * reads);
+    report("", "a read that fails, at any point, is an error", wrong == 0 && reads > 10, why);
+    s.fail_at = -1;
+    report("", "and the next attempt succeeds", try_reader(&s, &error) == BS_OK, error.message);
+}
+
+static void test_arenas(void)
+{
+    static forge f;
+    bs_error error;
+    bs_arena arena;
+    write_model(&f, NOTHING);
+    bs_arena_init(&arena, "persistent", memory, sizeof memory);
+    if (!bs_model_open_memory(&arena, f.bytes, f.n, &error))
+        exit(2);
+    const size_t enough = arena.high_water;
+    int wrong = 0;
+    for (size_t n = 0; n < enough; n++) {
+        bs_arena_init(&arena, "persistent", memory, n);
+        memset(&error, 0, sizeof error);
+        const bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, &error);
+        wrong += m || error.status != BS_ERROR_ARENA || error.needed == 0 || arena.used != 0;
+    }
+    bs_arena_init(&arena, "persistent", memory, enough);
+    wrong += !bs_model_open_memory(&arena, f.bytes, f.n, &error);
+    char why[64];
+    snprintf(why, sizeof why, "%d sizes below %zu bytes", wrong, enough);
+    report("", "an arena that is too small, by any number of bytes, is said and left as it was", wrong == 0, why);
+}
+
+/* --- files ------------------------------------------------------------------------------------------- */
+
+static int n_open;
+
+static int64_t fake_open(void *user, const char *path, uint64_t *size_bytes)
+{
+    const scripted *s = user;
+    if (strcmp(path, "tiny.gguf") != 0)
+        return -1;
+    n_open++;
+    *size_bytes = s->file->n;
+    return 5;
+}
+
+static int64_t fake_read(void *user, int64_t file, uint64_t offset, void *buffer, size_t bytes)
+{
+    return file == 5 ? scripted_read(user, offset, buffer, bytes) : -1;
+}
+
+static void fake_close(void *user, int64_t file)
+{
+    (void)user;
+    n_open -= file == 5;
+}
+
+static void test_files(void)
+{
+    static forge f;
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    bs_arena arena;
+    scripted s = {&f, 0, -1, false};
+    bs_platform platform;
+    memset(&platform, 0, sizeof platform);
+    platform.user = &s;
+    platform.file_open = fake_open;
+    platform.file_read = fake_read;
+    platform.file_close = fake_close;
+    write_model(&f, NOTHING);
+    bs_arena_init(&arena, "persistent", memory, sizeof memory);
+    bs_status status = use_model(bs_model_open_file(&arena, &platform, "tiny.gguf", &error), &arena, &error);
+    expect("", "a file gives the same model", status, BS_OK, &error);
+    report("", "closing the model closes its file", n_open == 0, "it is open");
+    arena.used = 0;
+    const bool none = !bs_model_open_file(&arena, &platform, "other.gguf", &error) && error.status == BS_ERROR_IO;
+    report("", "a file that is not there is an error", none && arena.used == 0, error.message);
+    f.bytes[0] = 'X';
+    const bool bad = !bs_model_open_file(&arena, &platform, "tiny.gguf", &error) && error.status == BS_ERROR_FORMAT;
+    report("", "a file that is refused is closed", bad && n_open == 0 && arena.used == 0, error.message);
+}
+
+/* --- maxima ------------------------------------------------------------------------------------------ */
+
+static bs_status build_with(const bs_model_input *input, bs_graph **graph, bs_error *error)
+{
+    static forge f;
+    static BS_ALIGNED uint8_t room[1 << 19];
+    bs_arena arena;
+    const bs_model_build_desc desc = {input, 1};
+    write_model(&f, NOTHING);
+    bs_arena_init(&arena, "persistent", room, sizeof room);
+    bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, error);
+    const bs_graph_desc need = bs_model_graph_desc(m);
+    *graph = bs_graph_create(&arena, &need);
+    return bs_model_build(m, *graph, &desc, error);
+}
+
+static void test_maxima(void)
+{
+    static const struct { const char *name; bs_model_input input; bs_status status; } tries[] = {
+        {"another channel count", {"frame", 3, {3, 8, 8, 0}}, BS_ERROR_SHAPE},
+        {"another rank", {"frame", 2, {8, 8, 0, 0}}, BS_ERROR_SHAPE},
+        {"a negative extent", {"frame", 3, {1, -8, 8, 0}}, BS_ERROR_SHAPE},
+        {"another name", {"picture", 3, {1, 8, 8, 0}}, BS_ERROR_ARGUMENT},
+    };
+    bs_graph *graph;
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    const bs_model_input larger = {"frame", 3, {1, 100, 0, 0}};
+    const bs_status status = build_with(&larger, &graph, &error);
+    const bs_value_info *frame = bs_value_get(graph, 1);
+    report("", "an input's extents set the maxima", status == BS_OK && bs_dim_max(graph, frame->dims[1]) == 100 &&
+               bs_dim_max(graph, frame->dims[2]) == 24, error.message);
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        const bs_status got = build_with(&tries[i].input, &graph, &error);
+        expect("an input's extents are checked: ", tries[i].name, got, tries[i].status, &error);
+    }
+}
+
+/* --- weights ----------------------------------------------------------------------------------------- */
+
+static void test_table(void)
+{
+    static const float values[4] = {1, 2, 3, 4};
+    static const uint16_t halves[2] = {0x3c00, 0xc000}; /* 1, -2 */
+    const bs_tensor tensors[2] = {{"a", BS_F32, 2, {2, 2, 0, 0}, values}, {"h", BS_F16, 1, {2, 0, 0, 0}, halves}};
+    const bs_tensor_table table = {tensors, 2};
+    const bs_weights w = bs_weights_from_table(&table);
+    const bs_weight_spec square = {"", BS_F32, 2, {2, 2, 0, 0}}, pair = {"", BS_F32, 1, {2, 0, 0, 0}};
+    bs_weight_info info;
+    bs_error error;
+    float wide[2] = {0, 0};
+    bs_status status = bs_weight_find(&w, "a", &square, &info, &error);
+    report("", "a table's weight is used in place", status == BS_OK && bs_weight_view(&w, &square, &info) == values, "no");
+    status = bs_weight_find(&w, "a", &pair, &info, &error);
+    expect("", "a weight of another shape is refused", status, BS_ERROR_WEIGHTS, &error);
+    status = bs_weight_find(&w, "b", &pair, &info, &error);
+    expect("", "a weight that is missing is named", strstr(error.message, "\"b\"") ? status : BS_OK, BS_ERROR_WEIGHTS, &error);
+    status = bs_weight_find(&w, "h", &pair, &info, &error);
+    if (status == BS_OK)
+        status = bs_weight_load(&w, "h", &pair, &info, wide, &error);
+    report("", "half precision is widened", status == BS_OK && wide[0] == 1 && wide[1] == -2, error.message);
+    report("", "and not mapped", bs_weight_view(&w, &pair, &info) == NULL, "it is");
+}
+
+static void test_hashes(void)
+{
+    uint64_t hashes[257];
+    bool right = true;
+    for (size_t n = 0; n <= 256; n++) {
+        for (size_t i = 0; i < n; i++)
+            hashes[i] = (i * 167 + 13) % 257;
+        right = right && bs_hashes_unique(hashes, n);
+        for (size_t i = 1; i < n; i++)
+            right = right && hashes[i - 1] < hashes[i];
+        hashes[n] = n ? hashes[n / 2] : 0;
+        right = right && (n == 0 || !bs_hashes_unique(hashes, n + 1));
+    }
+    report("", "equal hashes are found among any number", right, "they are not");
+}
+
+int main(void)
+{
+    test_hashes();
+    test_table();
+    test_good();
+    test_facts();
+    test_maxima();
+    test_damages();
+    test_left_out();
+    test_reader();
+    test_files();
+    test_arenas();
+    test_truncations();
+    test_bit_flips();
+    test_random_damage();
+    printf("%d passed, %d failed\n", n_passed, n_failed);
+    return n_failed != 0;
+}

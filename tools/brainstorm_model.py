@@ -1,0 +1,476 @@
+"""Build brainstorm graphs in Python and write them as model files (GGUF version 3).
+
+    from brainstorm_model import Graph
+
+    g = Graph("tiny", scale=2)
+    frame = g.input("frame", "u8", [1, g.symbol("H", 1080), g.symbol("W", 1920)])
+    cells = g.patches(frame, size=64)
+    ...
+    g.output("frame_2x", g.assemble(out))
+    g.write("tiny.gguf")
+
+Every method is the twin of a builder function of brainstorm.h and makes the same nodes and value numbers in the
+same order. Shapes are not worked out here: the C library rebuilds the graph when it opens the file and checks
+everything then (`brainstorm inspect FILE`). What is checked here is what would make a wrong file silently: operands
+of other graphs, doubled names, weights of odd types.
+
+Needs numpy and gguf (tools/requirements.txt). The format is described in docs/format.md.
+"""
+
+import contextlib
+import struct
+import zlib
+
+import numpy as np
+
+VERSION = 1   # of the file format: BS_MODEL_VERSION
+OPSET = 1     # BS_MODEL_OPSET
+ALIGNMENT = 4096        # of records in the file
+TENSOR_ALIGNMENT = 256  # of tensors in a record
+MAX_NAME = 63           # bytes of a name
+
+# Numbers of the enums in brainstorm.h. They are stored in files and never change.
+DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
+ACTS = {"none": 0, "relu": 1, "leaky_relu": 2, "prelu": 3, "sigmoid": 4, "tanh": 5, "gelu": 6, "silu": 7, "clip": 8}
+POOLS = {"average": 0, "max": 1}
+RESIZES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
+REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3}
+PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "binary": 4, "label": 5, "table": 6,
+             "capacity": 7, "budget": 8, "callback": 9}
+GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
+PAD_VALID = -1
+DEPTHWISE = -1
+
+REST = -2**31  # reshape: what is left over
+
+_STORED = {np.dtype("float32"): "f32", np.dtype("uint8"): "u8", np.dtype("int8"): "i8", np.dtype("int32"): "i32",
+           np.dtype("float16"): "f16", np.dtype("uint16"): "u16"}
+
+_SOURCE = "dtype rank dim0 dim1 dim2 dim3"
+_ROUTER = "router path"
+
+# op: parameters in the order of its descriptor (a trailing ~ marks f32), and how many values it makes.
+OPS = {
+    "input": (_SOURCE, 1), "state": (_SOURCE, 1), "state_write": ("", 0), "output": ("", 0),
+    "patches": ("size like", 1), "assemble": ("", 1), "rows": ("", 1), "collect": ("", 1),
+    "route": ("protocol paths k threshold~ fallback capacity normalise", 0),
+    "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
+    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~", 1),
+    "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~", 1),
+    "linear": ("out no_bias act act_param~", 1),
+    "matmul": ("transpose_b scale~", 1),
+    "pixel_shuffle": ("r", 1), "pixel_unshuffle": ("r", 1),
+    "add": ("", 1), "sub": ("", 1), "mul": ("", 1),
+    "activation": ("act param~", 1), "prelu": ("", 1), "clip": ("low~ high~", 1), "affine": ("scale~ offset~", 1),
+    "convert": ("dtype scale~ code_bits", 1),
+    "concat": ("axis", 1), "slice": ("axis start length", 1), "reshape": ("rank dim0 dim1 dim2 dim3", 1),
+    "transpose": ("order0 order1 order2 order3", 1), "pad": ("top bottom left right value~ edge", 1),
+    "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
+    "pool2d": ("kind kernel stride pad global count_pad", 1),
+    "resize": ("kind factor cubic_a~ code_bits", 1),
+    "reduce": ("kind axis keep", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
+    "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
+}
+
+
+class Value:
+    """What a node gives. Only the graph that made it can use it."""
+
+    def __init__(self, graph, number):
+        self.graph, self.number = graph, number
+
+    def __add__(self, other):
+        return self.graph.add(self, other)
+
+    def __sub__(self, other):
+        return self.graph.sub(self, other)
+
+    def __mul__(self, other):
+        return self.graph.mul(self, other)
+
+    def __repr__(self):
+        return f"<value {self.number}>"
+
+
+class Router:
+    def __init__(self, graph, number, paths):
+        self.graph, self.number, self.paths = graph, number, paths
+
+
+class Symbol:
+    """A dimension that a run binds, or an integer multiple of one."""
+
+    def __init__(self, number, factor=1):
+        self.number, self.factor = number, factor
+
+    def __mul__(self, factor):
+        return Symbol(self.number, self.factor * int(factor))
+
+    __rmul__ = __mul__
+
+
+class Node:
+    def __init__(self, op, name, inputs, params, block):
+        self.op, self.name, self.inputs, self.params, self.block = op, name, inputs, params, block
+
+
+class Block:
+    """A range of nodes and the weights that they use."""
+
+    def __init__(self, name, first_node):
+        self.name, self.first_node, self.end_node = name, first_node, None
+        self.weights = []  # (name, array, offset)
+        self.bytes = 0
+
+    def add(self, name, array):
+        offset = -(-self.bytes // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
+        self.weights.append((name, array, offset))
+        self.bytes = offset + array.nbytes
+
+    def record(self):
+        record = np.zeros(self.bytes, np.uint8)
+        for _, array, offset in self.weights:
+            record[offset:offset + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
+        return record
+
+
+def _number(table, what, kind):
+    if what in table.values():
+        return what
+    if what not in table:
+        raise ValueError(f"unknown {kind} {what!r}: one of {', '.join(table)}")
+    return table[what]
+
+
+def _stored(name, array):
+    """The array as it is written: little-endian, dense, of a type the library knows."""
+    array = np.asarray(array)
+    array = array.astype({"float64": np.float32, "int64": np.int32}.get(array.dtype.name, array.dtype), casting="same_kind")
+    if array.dtype.newbyteorder("=") not in _STORED:
+        raise ValueError(f"weight {name}: {array.dtype} cannot be stored")
+    if array.ndim > 4 or array.size == 0:
+        raise ValueError(f"weight {name}: shape {array.shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"weight {name} is not finite")
+    array = array.reshape(array.shape or (1,))
+    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
+
+
+class Graph:
+    def __init__(self, name="", scale=0):
+        self.name, self.scale = name, scale
+        self.nodes, self.symbols = [], []
+        self.blocks = [Block("main", 0)]
+        self.n_values = self.n_routers = 0
+        self._open = [0]       # numbers of the blocks we are in
+        self._names = set()    # of weights
+
+    # ------------------------------------------------------------------------------------------ primitives
+
+    def node(self, op, inputs=(), name="", weights=None, **params):
+        """One node, as bs_graph_add makes it: its value (a tuple if there are several; None if there is none).
+        weights: {suffix: array}; None arrays are left out."""
+        fields, outputs = OPS[op]
+        self._check_name(name)
+        numbers = [self._operand(v) for v in inputs]
+        self.nodes.append(Node(op, name, numbers, self._pack(op, fields.split(), params), self._open[-1]))
+        for suffix, array in (weights or {}).items():
+            if array is not None:
+                self._weight(f"{name}.{suffix}" if suffix else name, array)
+        values = tuple(Value(self, self.n_values + 1 + i) for i in range(outputs))
+        self.n_values += outputs
+        return values[0] if outputs == 1 else values or None
+
+    def _operand(self, value):
+        if value is None:
+            return 0
+        if not isinstance(value, Value) or value.graph is not self:
+            raise ValueError(f"{value!r} is not a value of this graph")
+        return value.number
+
+    def _check_name(self, name):
+        if len(name) > MAX_NAME or not all(32 <= ord(c) < 127 for c in name):
+            raise ValueError(f"the name {name!r} is not plain ASCII of at most {MAX_NAME} bytes")
+
+    def _pack(self, op, fields, params):
+        packed = []
+        for field in fields:
+            value = params.pop(field.rstrip("~"), 0)
+            word = struct.pack("<f", value) if field.endswith("~") else struct.pack("<i", int(value))
+            packed += struct.unpack("<i", word)
+        if params:
+            raise ValueError(f"{op} has no parameter {', '.join(params)}")
+        return packed
+
+    def _weight(self, name, array):
+        if name in self._names:
+            raise ValueError(f"two weights are called {name!r}")
+        self._names.add(name)
+        self.blocks[self._open[-1]].add(name, _stored(name, array))
+
+    @contextlib.contextmanager
+    def block(self, name):
+        """What is built inside belongs to the block, with its own record of weights."""
+        self._check_name(name)
+        if not name or len(name) > MAX_NAME - len("block."):
+            raise ValueError(f"the block name {name!r} is empty or too long")
+        block = Block(name, len(self.nodes))
+        self.blocks.append(block)
+        self._open.append(len(self.blocks) - 1)
+        yield block
+        self._open.pop()
+        block.end_node = len(self.nodes)
+        if block.end_node == block.first_node:
+            raise ValueError(f"block {name!r} is empty")
+
+    # -------------------------------------------------------------------------------- inputs, outputs, state
+
+    def symbol(self, name, maximum):
+        self._check_name(name)
+        self.symbols.append((name, int(maximum)))
+        return Symbol(len(self.symbols))
+
+    def _source(self, op, name, dtype, shape):
+        codes = [-(d.number + 65536 * (d.factor - 1)) if isinstance(d, Symbol) else int(d) for d in shape]
+        dims = {f"dim{i}": code for i, code in enumerate(codes)}
+        return self.node(op, name=name, dtype=_number(DTYPES, dtype, "type"), rank=len(codes), **dims)
+
+    def input(self, name, dtype, shape):
+        return self._source("input", name, dtype, shape)
+
+    def state(self, name, dtype, shape):
+        return self._source("state", name, dtype, shape)
+
+    def state_write(self, state, value):
+        self.node("state_write", [state, value])
+
+    def output(self, name, value):
+        self.node("output", [value], name)
+
+    # ---------------------------------------------------------------------------------- cells and routers
+
+    def patches(self, frame, size=64, like=None, name=""):
+        return self.node("patches", [frame] if like is None else [frame, like], name, size=size)
+
+    def assemble(self, cells):
+        return self.node("assemble", [cells])
+
+    def rows(self, x, like=None):
+        return self.node("rows", [x] if like is None else [x, like])
+
+    def collect(self, cells):
+        return self.node("collect", [cells])
+
+    def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
+              cost=None, table=None):
+        """cost: i32 [paths], for "budget". table: i32 [keys], for "table" (sets capacity to the number of keys)."""
+        if table is not None:
+            table = np.asarray(table, np.int32)
+            capacity = table.size
+        if cost is not None:
+            cost = np.asarray(cost, np.int32)
+        self.node("route", [score] if knob is None else [score, knob], name, {"cost": cost, "table": table},
+                  protocol=_number(PROTOCOLS, protocol, "protocol"), paths=paths, k=k, threshold=threshold,
+                  fallback=fallback, capacity=capacity, normalise=normalise)
+        self.n_routers += 1
+        return Router(self, self.n_routers, paths)
+
+    def scatter(self, router, path, x):
+        return self.node("scatter", [x], router=router.number, path=path)
+
+    @contextlib.contextmanager
+    def branch(self, router, path, name, x):
+        """Opens block `name` and gives the rows of x that went to `path`."""
+        with self.block(name):
+            yield self.scatter(router, path, x)
+
+    def gather(self, router, values, residual=None, mode="place", name=""):
+        if len(values) != router.paths:
+            raise ValueError(f"gather: {len(values)} values for {router.paths} paths")
+        return self.node("gather", [*values, residual], name, router=router.number,
+                         mode=_number(GATHERS, mode, "gather mode"))
+
+    def route_price(self, router):
+        return self.node("route_price", router=router.number)
+
+    def route_score(self, router):
+        return self.node("route_score", router=router.number)
+
+    # ------------------------------------------------------------------------------------------------- ops
+
+    def _activation(self, act, prelu):
+        return _number(ACTS, "prelu" if prelu is not None else act, "activation")
+
+    def conv2d(self, x, name, weight, bias=None, stride=0, pad=0, dilation=0, groups=0, batch_norm=None, act="none",
+               act_param=0.0, prelu=None):
+        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}."""
+        out, _, kernel_h, kernel_w = np.shape(weight)
+        norm = {f"bn.{key}": array for key, array in (batch_norm or {}).items()}
+        return self.node("conv2d", [x], name, {"weight": weight, "bias": bias, **norm, "prelu": prelu}, out=out,
+                         kernel_h=kernel_h, kernel_w=kernel_w, stride=stride, pad=pad, dilation=dilation, groups=groups,
+                         no_bias=bias is None, batch_norm=batch_norm is not None, act=self._activation(act, prelu),
+                         act_param=act_param)
+
+    def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None):
+        """weight: [in, out, k, k]."""
+        _, out, kernel, _ = np.shape(weight)
+        return self.node("deconv2d", [x], name, {"weight": weight, "bias": bias, "prelu": prelu}, out=out, kernel=kernel,
+                         stride=stride, pad=pad, output_pad=output_pad, no_bias=bias is None,
+                         act=self._activation(act, prelu), act_param=act_param)
+
+    def linear(self, x, name, weight, bias=None, act="none", act_param=0.0, prelu=None):
+        """weight: [out, in]."""
+        return self.node("linear", [x], name, {"weight": weight, "bias": bias, "prelu": prelu}, out=np.shape(weight)[0],
+                         no_bias=bias is None, act=self._activation(act, prelu), act_param=act_param)
+
+    def matmul(self, a, b, transpose_b=0, scale=0.0):
+        return self.node("matmul", [a, b], transpose_b=transpose_b, scale=scale)
+
+    def pixel_shuffle(self, x, r):
+        return self.node("pixel_shuffle", [x], r=r)
+
+    def pixel_unshuffle(self, x, r):
+        return self.node("pixel_unshuffle", [x], r=r)
+
+    def add(self, a, b):
+        return self.node("add", [a, b])
+
+    def sub(self, a, b):
+        return self.node("sub", [a, b])
+
+    def mul(self, a, b):
+        return self.node("mul", [a, b])
+
+    def activation(self, x, act, param=0.0):
+        return self.node("activation", [x], act=_number(ACTS, act, "activation"), param=param)
+
+    def prelu(self, x, name, slopes):
+        return self.node("prelu", [x], name, {"prelu": slopes})
+
+    def clip(self, x, low, high):
+        return self.node("clip", [x], low=low, high=high)
+
+    def affine(self, x, scale, offset):
+        return self.node("affine", [x], scale=scale, offset=offset)
+
+    def convert(self, x, dtype, scale=0.0, code_bits=0):
+        return self.node("convert", [x], dtype=_number(DTYPES, dtype, "type"), scale=scale, code_bits=code_bits)
+
+    def concat(self, values, axis):
+        return self.node("concat", values, axis=axis)
+
+    def slice(self, x, axis, start, length):
+        return self.node("slice", [x], axis=axis, start=start, length=length)
+
+    def reshape(self, x, shape):
+        """shape: constants; "a" followed by a number, such as "a1", copies that dimension of x; -1: what is left."""
+        codes = [-int(d[1:]) - 1 if isinstance(d, str) else REST if d == -1 else d for d in shape]
+        return self.node("reshape", [x], rank=len(codes), **{f"dim{i}": code for i, code in enumerate(codes)})
+
+    def transpose(self, x, order=()):
+        return self.node("transpose", [x], **{f"order{i}": axis for i, axis in enumerate(order)})
+
+    def pad(self, x, top=0, bottom=0, left=0, right=0, value=0.0, edge=0):
+        return self.node("pad", [x], top=top, bottom=bottom, left=left, right=right, value=value, edge=edge)
+
+    def softmax(self, x):
+        return self.node("softmax", [x])
+
+    def layer_norm(self, x, name, weight, bias, epsilon=0.0):
+        return self.node("layer_norm", [x], name, {"weight": weight, "bias": bias}, epsilon=epsilon)
+
+    def batch_norm(self, x, name, weight, bias, mean, var, epsilon=0.0):
+        return self.node("batch_norm", [x], name, {"weight": weight, "bias": bias, "mean": mean, "var": var}, epsilon=epsilon)
+
+    def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0):
+        """everything: 1 for one value a channel (the descriptor's `global`)."""
+        return self.node("pool2d", [x], kind=_number(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
+                         count_pad=count_pad, **{"global": everything})
+
+    def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
+        return self.node("resize", [x], kind=_number(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a, code_bits=code_bits)
+
+    def reduce(self, x, kind, axis, keep=0):
+        return self.node("reduce", [x], kind=_number(REDUCES, kind, "reduction"), axis=axis, keep=keep)
+
+    def argmax(self, x):
+        return self.node("argmax", [x])
+
+    def topk(self, x, k):
+        """Values and indices."""
+        return self.node("topk", [x], k=k)
+
+    def gather_rows(self, table, indices):
+        return self.node("gather_rows", [table, indices])
+
+    def constant(self, name, array):
+        """f32 or i32; its weight has the constant's own name."""
+        stored = _stored(name, array)
+        dims = {f"dim{i}": n for i, n in enumerate(stored.shape)}
+        return self.node("constant", (), name, {"": stored}, dtype=DTYPES[_STORED[stored.dtype.newbyteorder("=")]],
+                         rank=stored.ndim, **dims)
+
+    def patch_features(self, cells, reference=None, buckets=0, code_bits=0):
+        return self.node("patch_features", [cells] if reference is None else [cells, reference], buckets=buckets,
+                         code_bits=code_bits)
+
+    # ---------------------------------------------------------------------------------------------- writing
+
+    def arrays(self):
+        """Every array of the file: key -> (element type, elements)."""
+        self.blocks[0].end_node = len(self.nodes)
+        nodes, blocks = self.nodes, self.blocks
+        weights = [(b, *weight) for b, block in enumerate(blocks) for weight in block.weights]
+        flat = lambda lists: [n for numbers in lists for n in numbers]
+        tensors, number = [], 0
+        for block in blocks:
+            tensors.append(number if block.bytes else -1)
+            number += block.bytes > 0
+        return {
+            "node.op": ("str", [n.op for n in nodes]),
+            "node.name": ("str", [n.name for n in nodes]),
+            "node.inputs.count": ("i32", [len(n.inputs) for n in nodes]),
+            "node.inputs": ("i32", flat(n.inputs for n in nodes)),
+            "node.params.count": ("i32", [len(n.params) for n in nodes]),
+            "node.params": ("i32", flat(n.params for n in nodes)),
+            "node.block": ("i32", [n.block for n in nodes]),
+            "symbol.name": ("str", [name for name, _ in self.symbols]),
+            "symbol.maximum": ("i64", [maximum for _, maximum in self.symbols]),
+            "block.name": ("str", [b.name for b in blocks]),
+            "block.first_node": ("i32", [b.first_node for b in blocks]),
+            "block.end_node": ("i32", [b.end_node for b in blocks]),
+            "block.tensor": ("i32", tensors),
+            "block.bytes": ("u64", [b.bytes for b in blocks]),
+            "block.crc32": ("u32", [zlib.crc32(b.record().tobytes()) for b in blocks]),
+            "weight.name": ("str", [name for _, name, _, _ in weights]),
+            "weight.block": ("i32", [b for b, _, _, _ in weights]),
+            "weight.dtype": ("i32", [DTYPES[_STORED[a.dtype.newbyteorder("=")]] for _, _, a, _ in weights]),
+            "weight.rank": ("i32", [a.ndim for _, _, a, _ in weights]),
+            "weight.dims": ("i64", flat(a.shape for _, _, a, _ in weights)),
+            "weight.offset": ("u64", [offset for _, _, _, offset in weights]),
+        }
+
+    def write(self, path):
+        import gguf
+
+        types = {"str": gguf.GGUFValueType.STRING, "i32": gguf.GGUFValueType.INT32, "u32": gguf.GGUFValueType.UINT32,
+                 "i64": gguf.GGUFValueType.INT64, "u64": gguf.GGUFValueType.UINT64}
+        if len(self._open) != 1:
+            raise ValueError("a block is still open")
+        writer = gguf.GGUFWriter(path, "brainstorm")
+        writer.add_custom_alignment(ALIGNMENT)
+        writer.add_uint32("brainstorm.version", VERSION)
+        writer.add_uint32("brainstorm.opset", OPSET)
+        writer.add_string("brainstorm.model.name", self.name)
+        writer.add_uint32("brainstorm.model.scale", self.scale)
+        writer.add_uint32("brainstorm.value.count", self.n_values)
+        for key, (kind, elements) in self.arrays().items():
+            if elements:  # GGUF writers refuse empty arrays; readers take a missing one for empty
+                writer.add_key_value(f"brainstorm.{key}", elements, gguf.GGUFValueType.ARRAY, types[kind])
+        for block in self.blocks:
+            if block.bytes:
+                writer.add_tensor(f"block.{block.name}", block.record().view(np.int8))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
