@@ -642,6 +642,7 @@ typedef struct bs_model_input {
 typedef struct bs_model_build_desc {
     const bs_model_input *inputs;
     int32_t n_inputs;
+    int32_t code_bits; /* 9..15: u8 inputs, states and outputs become u16 holding codes of that many bits; 0 or 8: as stored */
 } bs_model_build_desc;
 
 /* Replays the stored graph into an empty one. desc may be NULL. On failure the graph is of no use. */
@@ -667,9 +668,12 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
 /* Reads every record and compares its CRC-32; blocks as long as that takes. */
 bs_status bs_model_check(const bs_model *model, bs_error *error);
 
-/* One line about node `index` (from 1): "   7  conv2d         small.head        16x... -> ..."; what it is for people.
+/* One line about node `index` (from 1), for people: number, op, name, operands, what it gives, what it is set to.
  * Returns the length it has (cut to bytes-1, always ended by NUL); 0 when there is no such node. */
 size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes);
+/* The same for op `index` (from 0) of the op set, for programs that write model files: its name, the fewest and most
+ * operands, and its parameters in stored order, a trailing ~ for those that are f32. */
+size_t bs_op_describe(int32_t index, char *text, size_t bytes);
 
 #ifdef __cplusplus
 }

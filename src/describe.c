@@ -1,6 +1,6 @@
-/* describe.c - a node of a graph in one line, for people and for `inspect`.
- * Relies on graph.h and op.h. Must never print, nor be parsed by anything. */
-#include "op.h"
+/* describe.c - nodes and ops in one line each, for people and for `inspect`.
+ * Relies on graph.h, op.h and structure.h. Must never print. */
+#include "structure.h"
 
 /* Text that is cut where the buffer ends, while its true length goes on being counted. */
 typedef struct describe_text {
@@ -54,22 +54,72 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, describe_te
     describe_domain(g, node->domain, t);
 }
 
+/* The names of enums, by op ("" = any) and field. */
+typedef struct describe_names {
+    const char *op, *field;
+    int32_t count;
+    const char *names[BS_ACT_COUNT];
+} describe_names;
+
+static const describe_names describe_enums[] = {
+    {"", "act", BS_ACT_COUNT, {"none", "relu", "leaky_relu", "prelu", "sigmoid", "tanh", "gelu", "silu", "clip"}},
+    {"gather", "mode", 4, {"place", "add", "weighted", "select"}},
+    {"pool2d", "kind", 2, {"average", "max"}},
+    {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
+    {"reduce", "kind", 4, {"sum", "mean", "max", "min"}},
+};
+
+/* A number's name where the field is one of the public enums; else NULL. */
+static const char *describe_enum(const char *op, const char *field, int32_t n)
+{
+    if (strcmp(field, "dtype") == 0 && n >= 0 && n < BS_DTYPE_COUNT)
+        return bs_dtype_name((bs_dtype)n);
+    if (strcmp(field, "protocol") == 0)
+        return bs_protocol_name((bs_protocol)n);
+    for (size_t i = 0; i < sizeof describe_enums / sizeof *describe_enums; i++) {
+        const describe_names *e = &describe_enums[i];
+        if (strcmp(e->field, field) == 0 && (!*e->op || strcmp(e->op, op) == 0))
+            return n >= 0 && n < e->count ? e->names[n] : NULL;
+    }
+    return NULL;
+}
+
+static void describe_field(const bs_op *op, const bs_field *field, const uint8_t *word, describe_text *t)
+{
+    int32_t n;
+    float f;
+    memcpy(&n, word, sizeof n);
+    memcpy(&f, word, sizeof f);
+    const char *name = describe_enum(op->name, field->name, n);
+    if (name)
+        describe_put(t, "%s %s", field->name, name);
+    else if (field->kind == 'f')
+        describe_put(t, "%s %g", field->name, (double)f);
+    else
+        describe_put(t, "%s %d", field->name, n);
+}
+
+/* What an op is: worth saying even when it is the default. */
+static bool describe_always(const char *field)
+{
+    static const char *const fields[] = {"protocol", "dtype", "mode", "kind"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(field, fields[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Fields that are not at their default. Descriptors are a pointer and then 4-byte fields. */
 static void describe_params(const bs_node *node, const bs_op *op, describe_text *t)
 {
     const uint8_t *fields = (const uint8_t *)node->params + sizeof(const char *);
+    static const uint8_t zero[4] = {0};
     const char *before = "  {";
     for (int32_t i = 0; node->params && i < op->n_fields; i++) {
-        int32_t n;
-        float f;
-        memcpy(&n, fields + 4 * i, sizeof n);
-        memcpy(&f, fields + 4 * i, sizeof f);
-        if (n == 0)
+        if (!describe_always(op->fields[i].name) && memcmp(fields + 4 * i, zero, sizeof zero) == 0)
             continue;
-        if (op->fields[i].kind == 'f')
-            describe_put(t, "%s%s %g", before, op->fields[i].name, (double)f);
-        else
-            describe_put(t, "%s%s %d", before, op->fields[i].name, n);
+        describe_put(t, "%s", before);
+        describe_field(op, &op->fields[i], fields + 4 * i, t);
         before = ", ";
     }
     if (before[0] == ',')
@@ -88,7 +138,21 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
     describe_put(&t, "%4d  %-14s %-22s ", index, op->name, bs_node_name(node));
     describe_inputs(graph, node, &t);
     describe_outputs(graph, node, &t);
-    if (!(op->n_fields > 1 && strcmp(op->fields[0].name, "dtype") == 0 && node->n_in == 0)) /* a source: all in its shape */
+    if (node->n_in > 0) /* inputs, states and constants are all in their shape */
         describe_params(node, op, &t);
+    return t.used;
+}
+
+size_t bs_op_describe(int32_t index, char *text, size_t bytes)
+{
+    describe_text t = {text, bytes, 0};
+    const bs_op *op = bs_op_get(index);
+    if (bytes > 0)
+        text[0] = 0;
+    if (!op)
+        return 0;
+    describe_put(&t, "%s %d %d", op->name, op->min_in, op->max_in);
+    for (int32_t i = 0; i < op->n_fields; i++)
+        describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
     return t.used;
 }

@@ -174,12 +174,43 @@ static bs_status build_node(bs_graph *graph, const bs_model_node *node, int32_t 
     return graph->status;
 }
 
+/* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or measures
+ * them is told how many bits they have. Numbers inside the net stay the same. */
+static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
+{
+    const bool known = node->n_in == 1 && node->in[0] > 0 && node->in[0] < graph->n_values;
+    const bool from_codes = known && graph->values[node->in[0]].dtype == BS_U16, to_codes = node->params[0] == BS_U8;
+    const float factor = (float)(1 << (bits - 8));
+    float scale;
+    memcpy(&scale, &node->params[1], sizeof scale);
+    scale = scale != 0 ? scale : 1;
+    scale = from_codes && !to_codes ? scale / factor : to_codes && !from_codes ? scale * factor : scale;
+    memcpy(&node->params[1], &scale, sizeof scale);
+}
+
+static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits)
+{
+    const bs_op *op = bs_op_get(node->op);
+    const bool convert = strcmp(op->name, "convert") == 0;
+    for (int32_t i = node->n_params; i < op->n_fields && i < BS_MODEL_MAX_PARAMS; i++)
+        node->params[i] = 0; /* an older file left them out */
+    node->n_params = bs_min_i32(op->n_fields, BS_MODEL_MAX_PARAMS);
+    for (int32_t i = 0; i < node->n_params; i++)
+        if (strcmp(op->fields[i].name, "code_bits") == 0)
+            node->params[i] = bits;
+    if (convert)
+        widen_convert(graph, node, bits);
+    if ((convert || op == &bs_op_input || op == &bs_op_state) && node->params[0] == BS_U8)
+        node->params[0] = BS_U16;
+}
+
 /* The state of replaying: which block comes next. */
 typedef struct model_replay {
     const bs_model *model;
     bs_graph *graph;
     bs_error *error;
     int32_t next_block;
+    int32_t code_bits;
 } model_replay;
 
 static bs_status replay_open_block(model_replay *r)
@@ -209,7 +240,7 @@ static bs_status replay_blocks(model_replay *r, int32_t index)
     return status;
 }
 
-static bs_status replay_node(model_replay *r, const bs_model_node *node, int32_t index)
+static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index)
 {
     const bs_status status = replay_blocks(r, index);
     if (status != BS_OK)
@@ -217,6 +248,8 @@ static bs_status replay_node(model_replay *r, const bs_model_node *node, int32_t
     if (node->block != r->graph->current_block)
         return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
                        r->graph->current_block);
+    if (r->code_bits > 8)
+        widen_codes(r->graph, node, r->code_bits);
     if (build_node(r->graph, node, index, r->error) == BS_OK)
         return BS_OK;
     return r->graph->status != BS_OK ? bs_graph_check(r->graph, r->error) : BS_ERROR_LIMIT;
@@ -239,7 +272,9 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 {
     if (!model || !graph || graph->n_nodes != 1 || graph->n_dims != 0 || graph->n_blocks != 1)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
-    model_replay replay = {model, graph, error, 1};
+    if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
+    model_replay replay = {model, graph, error, 1, desc ? desc->code_bits : 0};
     bs_model_walk walk;
     bs_model_node node;
     bs_status status = bs_graph_check(graph, error);

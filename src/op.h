@@ -75,7 +75,8 @@ typedef enum bs_op_flags {
     BS_OP_STRUCTURAL = 4,   /* lowered by the planner (patches, route, gather ...), no kernel */
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
-    BS_OP_CLAMPS = 32       /* finds the frame's edge itself: may read a view, which has no zeros around it */
+    BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
+    BS_OP_CHANNELS_LAST = 64 /* reads and writes images with channel step 1 only (or one channel): no planar views */
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */

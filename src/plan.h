@@ -114,6 +114,8 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 static inline bs_value_plan *bs_plan_value(const bs_plan *plan, int32_t id) { return &plan->values[id]; }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
+bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index);
 /* The core of a cell of this value at most, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 

@@ -69,10 +69,16 @@ static void mark_domain(bs_plan *plan, int32_t domain)
     }
 }
 
-static bool is_forced_away(const bs_plan *plan, int32_t router, int32_t path)
+bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
 {
-    const int32_t forced = plan->routers[router].forced;
-    return forced != 0 && forced != path + 1;
+    const int32_t forced = plan->routers[gather->router].forced;
+    const bool residual = index == plan->graph->routers[gather->router].desc->paths;
+    const bool adds = ((const bs_gather_params *)gather->params)->mode == BS_GATHER_ADD ||
+                      ((const bs_gather_params *)gather->params)->mode == BS_GATHER_WEIGHTED;
+    if (forced == 0 || (residual && adds))
+        return true;
+    /* every cell takes the forced path: the residual only counts where that path gives nothing */
+    return residual ? bs_node_in(plan->graph, gather)[forced - 1] == 0 : index == forced - 1;
 }
 
 static void mark_operands(bs_plan *plan, const bs_node *node)
@@ -81,26 +87,37 @@ static void mark_operands(bs_plan *plan, const bs_node *node)
     const int32_t *in = bs_node_in(g, node);
     if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
         return; /* decided ahead: scores are not needed */
-    for (int32_t i = 0; i < node->n_in; i++) {
-        const bool path_value = bs_node_is(node, &bs_op_gather) && i < g->routers[node->router].desc->paths;
-        if (!path_value || !is_forced_away(plan, node->router, i))
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
             mark(plan, in[i]);
-    }
     if (node->router)
         mark_router(plan, node->router);
 }
 
+/* A state is kept when something that is needed reads it. */
+static bool is_ending(const bs_plan *plan, const bs_node *node)
+{
+    const bs_graph *g = plan->graph;
+    if (bs_node_is(node, &bs_op_state_write))
+        return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
+    return bs_node_is(node, &bs_op_output);
+}
+
+/* Backwards to what is needed; again while that made another state's writing needed. */
 static void find_live(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
-    for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
-        const bs_node *node = &g->nodes[n];
-        if (bs_node_is(node, &bs_op_output) || bs_node_is(node, &bs_op_state_write))
-            plan->node_live[n] = true;
-        if (!plan->node_live[n])
-            continue;
-        mark_operands(plan, node);
-        mark_domain(plan, node->domain);
+    for (bool more = true; more;) {
+        more = false;
+        for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
+            const bs_node *node = &g->nodes[n];
+            if (!plan->node_live[n] && is_ending(plan, node))
+                plan->node_live[n] = more = true;
+            if (!plan->node_live[n])
+                continue;
+            mark_operands(plan, node);
+            mark_domain(plan, node->domain);
+        }
     }
 }
 
@@ -203,6 +220,25 @@ static void spread_margins(bs_plan *plan)
     }
 }
 
+/* Tensors that hold a row a cell were sized for the graph's own patch size. */
+static bool cells_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (!plan->node_live[n] || !(bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_collect)))
+            continue;
+        const bool rows = bs_node_is(node, &bs_op_rows);
+        const bs_value_info *root = &g->values[rows ? bs_node_in(g, node)[0] : node->first_out];
+        const int32_t domain = rows ? node->domain : g->values[bs_node_in(g, node)[0]].domain;
+        if (bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
+            return bs_refuse(error, BS_ERROR_LIMIT, "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
+                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows, bs_op_get(node->op)->name, bs_node_name(node),
+                             (long long)bs_dim_max(g, root->dims[0]));
+    }
+    return true;
+}
+
 bool bs_plan_live(bs_plan *plan, bs_error *error)
 {
     if (!force_routes(plan, error))
@@ -210,5 +246,5 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
     find_live(plan);
     choose_orders(plan);
     spread_margins(plan);
-    return true;
+    return cells_fit(plan, error);
 }

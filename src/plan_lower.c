@@ -35,13 +35,6 @@ static bool is_packed_gather(const lowering *l, const bs_node *node)
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-static bool path_is_live(const lowering *l, const bs_node *gather, int32_t index)
-{
-    const int32_t forced = l->plan->routers[gather->router].forced;
-    const bool path = index < l->g->routers[gather->router].desc->paths;
-    return !path || forced == 0 || forced == index + 1;
-}
-
 /* Visits live readers of a value: calls visit(l, node id, operand index). Stops when visit returns false. */
 typedef bool (*reader_visit)(lowering *l, int32_t node, int32_t index, void *user);
 
@@ -53,7 +46,7 @@ static bool each_reader(lowering *l, int32_t value, reader_visit visit, void *us
         const bool gather = bs_node_is(node, &bs_op_gather);
         const bool forced_route = bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].forced;
         for (int32_t i = 0; l->plan->node_live[n] && !forced_route && i < node->n_in; i++)
-            if (in[i] == value && (!gather || path_is_live(l, node, i)) && !visit(l, n, i, user))
+            if (in[i] == value && (!gather || bs_plan_gathers(l->plan, node, i)) && !visit(l, n, i, user))
                 return false;
     }
     return true;
@@ -288,7 +281,7 @@ static int32_t region_of_stores(lowering *l, int32_t frame)
     if (!bs_node_is(gather, &bs_op_gather))
         return TOP;
     for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
-        const int32_t home = in[i] && path_is_live(l, gather, i) ? l->home[l->g->values[in[i]].node] : TOP;
+        const int32_t home = in[i] && bs_plan_gathers(l->plan, gather, i) ? l->home[l->g->values[in[i]].node] : TOP;
         if (home != TOP && (region == TOP || l->plan->parts[home].region < region))
             region = l->plan->parts[home].region;
     }
@@ -460,16 +453,18 @@ static void emit_gather(lowering *l, int32_t n)
     const int32_t region = l->home[n] == TOP ? TOP : l->plan->parts[l->home[n]].region;
     int32_t ready = l->decided[node->router];
     for (int32_t i = 0; i < paths; i++) {
-        if (in[i] == 0 || !path_is_live(l, node, i))
+        if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
             continue;
         if (!packed)
             emit_store(l, n, in[i], target);
         ready = bs_max_i32(ready, bs_max_i32(value_ready(l, in[i], region), l->ready[target]));
     }
-    ready = bs_max_i32(ready, value_ready(l, in[paths], region));
-    if (packed || !residual_is_in_place(l, value, in[paths])) {
+    const int32_t residual = bs_plan_gathers(l->plan, node, paths) ? in[paths] : 0;
+    ready = bs_max_i32(ready, value_ready(l, residual, region));
+    const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
+    if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
         bs_instr *i = emit(l, packed ? BS_INSTR_REDUCE : BS_INSTR_FILL, l->home[n], n);
-        i->value = in[paths];
+        i->value = residual;
         i->target = target;
         schedule(l, i, ready);
         ready = i->region == TOP ? i->time : ready;

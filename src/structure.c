@@ -137,6 +137,16 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
     return same;
 }
 
+/* A state may hold more rows than are written: a row a cell, for the most cells there can be. */
+static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
+{
+    bs_value_info rows = *value;
+    if (state->rank < 1 || value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
+        return bs_same_shape(state, value);
+    rows.dims[0] = state->dims[0];
+    return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
+}
+
 static bool state_write_infer(bs_infer *infer)
 {
     infer->n_out = 0;
@@ -146,7 +156,7 @@ static bool state_write_infer(bs_infer *infer)
     if (!bs_node_is(source, &bs_op_state))
         return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
     char a[128], b[128];
-    if (!bs_same_shape(infer->in[0], infer->in[1]))
+    if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
         return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
                              bs_dtype_name(infer->in[1]->dtype), bs_value_text(infer->graph, infer->in[1], b, sizeof b),
                              bs_dtype_name(infer->in[0]->dtype), bs_value_text(infer->graph, infer->in[0], a, sizeof a));

@@ -14,7 +14,8 @@ set -u
 export BUILD="${BUILD:-build}" RUN="${RUN:-}" PYTHON="${PYTHON:-python3}"
 TIMEOUT="${TIMEOUT:-}"
 [ -n "$TIMEOUT" ] || TIMEOUT=120
-export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}"
+# Not detect_stack_use_after_return: with it gcc 12 misaligns 64-byte vectors on the stack (its bug 110027).
+export ASAN_OPTIONS="${ASAN_OPTIONS:-strict_string_checks=1}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 
 passed=0 failed=0 skipped=0

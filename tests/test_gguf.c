@@ -176,7 +176,8 @@ static void write_model(forge *f, extra more)
 
 static BS_ALIGNED uint8_t memory[2 << 20];
 
-/* Opens, builds, describes, finds and reads every weight the ops ask for: all that a program would do before a plan. */
+/* Opens, builds, describes, finds and reads every weight the ops ask for, plans: all that a program would do before a
+ * session. */
 static bs_status use_weights(const bs_model *model, const bs_graph *graph, bs_error *error)
 {
     static float target[4096];
@@ -188,7 +189,7 @@ static bs_status use_weights(const bs_model *model, const bs_graph *graph, bs_er
         for (int32_t i = 0; i < count; i++) {
             char name[BS_MAX_WEIGHT_NAME];
             bs_weight_info info;
-            snprintf(name, sizeof name, "%s.%s", bs_node_name(&graph->nodes[n]), specs[i].suffix);
+            snprintf(name, sizeof name, "%s%s%s", bs_node_name(&graph->nodes[n]), *specs[i].suffix ? "." : "", specs[i].suffix);
             bs_status status = bs_weight_find(&weights, name, &specs[i], &info, error);
             if (status == BS_OK && bs_weight_spec_bytes(&specs[i]) <= sizeof target)
                 status = bs_weight_load(&weights, name, &specs[i], &info, target, error);
@@ -196,6 +197,19 @@ static bs_status use_weights(const bs_model *model, const bs_graph *graph, bs_er
                 return status;
         }
     }
+    return BS_OK;
+}
+
+static bs_status use_plan(const bs_graph *graph, bs_arena *arena, bs_error *error)
+{
+    static char report_text[4096];
+    bs_sizes sizes;
+    const bs_plan_desc desc = {.threads = 2, .tier = BS_TIER_SCALAR};
+    const bs_plan *plan = bs_plan_create(arena, graph, &desc, error);
+    if (!plan)
+        return error->status == BS_OK ? (bs_status)1 : error->status;
+    bs_plan_sizes(plan, &sizes);
+    bs_plan_report(plan, report_text, sizeof report_text);
     return BS_OK;
 }
 
@@ -210,7 +224,9 @@ static bs_status use_graph(const bs_model *model, bs_arena *arena, const bs_mode
     for (int32_t n = 1; status == BS_OK && n < graph->n_nodes; n++)
         if (bs_graph_describe(graph, n, line, sizeof line) == 0)
             status = BS_ERROR_GRAPH;
-    return status == BS_OK ? use_weights(model, graph, error) : status;
+    if (status == BS_OK)
+        status = use_weights(model, graph, error);
+    return status == BS_OK ? use_plan(graph, arena, error) : status;
 }
 
 static bs_status use_facts(const bs_model *model)
@@ -692,7 +708,7 @@ static bs_status build_with(const bs_model_input *input, bs_graph **graph, bs_er
     static forge f;
     static BS_ALIGNED uint8_t room[1 << 19];
     bs_arena arena;
-    const bs_model_build_desc desc = {input, 1};
+    const bs_model_build_desc desc = {.inputs = input, .n_inputs = 1};
     write_model(&f, NOTHING);
     bs_arena_init(&arena, "persistent", room, sizeof room);
     bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, error);

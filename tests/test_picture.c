@@ -22,17 +22,20 @@ typedef struct store {
     uint16_t samples[STRIDE * SIDE];
 } store;
 
-static picture_plane plane(store *memory, int width, int height, int bits) {
+static picture_plane plane(store *memory, int width, int height, int bits)
+{
     memset(memory, CANARY, sizeof *memory);
     return (picture_plane){memory->samples, bits > 8 ? STRIDE * 2 : STRIDE, width, height, bits};
 }
 
-static int get(const picture_plane *p, int x, int y) {
+static int get(const picture_plane *p, int x, int y)
+{
     const uint8_t *row = (const uint8_t *)p->data + (size_t)y * p->stride_bytes;
     return p->bits > 8 ? ((const uint16_t *)(const void *)row)[x] : row[x];
 }
 
-static void set(const picture_plane *p, int x, int y, int value) {
+static void set(const picture_plane *p, int x, int y, int value)
+{
     uint8_t *row = (uint8_t *)p->data + (size_t)y * p->stride_bytes;
     if (p->bits > 8)
         ((uint16_t *)(void *)row)[x] = (uint16_t)value;
@@ -40,18 +43,18 @@ static void set(const picture_plane *p, int x, int y, int value) {
         row[x] = (uint8_t)value;
 }
 
-static int peak_of(const picture_plane *p) {
-    return (1 << p->bits) - 1;
-}
+static int peak_of(const picture_plane *p) { return (1 << p->bits) - 1; }
 
 /* Noise; every other time of extremes only, which reach the widest sums. */
-static void fill_random(const picture_plane *p, bool extremes) {
+static void fill_random(const picture_plane *p, bool extremes)
+{
     for (int y = 0; y < p->height; y++)
         for (int x = 0; x < p->width; x++)
             set(p, x, y, extremes ? random_below(2) * peak_of(p) : random_below(peak_of(p) + 1));
 }
 
-static bool padding_untouched(const picture_plane *p) {
+static bool padding_untouched(const picture_plane *p)
+{
     for (int y = 0; y < p->height; y++)
         for (int x = p->width; x < STRIDE; x++)
             if (get(p, x, y) != (p->bits > 8 ? CANARY * 257 : CANARY))
@@ -61,25 +64,26 @@ static bool padding_untouched(const picture_plane *p) {
 
 /* --- references --------------------------------------------------------------------------- */
 
-static double keys(double d) {
+static double keys(double d)
+{
     d = fabs(d);
     if (d <= 1)
         return 1.5 * d * d * d - 2.5 * d * d + 1;
     return d < 2 ? -0.5 * d * d * d + 2.5 * d * d - 4 * d + 2 : 0;
 }
 
-static int clamp_int(int v, int low, int high) {
-    return v < low ? low : v > high ? high : v;
-}
+static int clamp_int(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 
-static int symmetric(int i, int n) {
+static int symmetric(int i, int n)
+{
     while (i < 0 || i >= n)
         i = i < 0 ? -1 - i : 2 * n - 1 - i;
     return i;
 }
 
 /* Cubic interpolation at (cx, cy), the kernel stretched by `widen`. */
-static double interpolate(const picture_plane *p, double cx, double cy, double widen, bool mirrored) {
+static double interpolate(const picture_plane *p, double cx, double cy, double widen, bool mirrored)
+{
     double sum = 0, weights = 0;
     int reach = (int)(2 * widen) + 1;
     for (int y = (int)floor(cy) - reach; y <= (int)floor(cy) + reach; y++) {
@@ -94,15 +98,14 @@ static double interpolate(const picture_plane *p, double cx, double cy, double w
     return sum / weights;
 }
 
-static int rounded(double value, int peak) {
-    return clamp_int((int)floor(value + 0.5 + 1e-9), 0, peak);
-}
+static int rounded(double value, int peak) { return clamp_int((int)floor(value + 0.5 + 1e-9), 0, peak); }
 
 /* --- doubling ----------------------------------------------------------------------------- */
 
 static int32_t scratch[SIDE * 40];
 
-static void doubling_case(int out_w, int out_h, int bits, picture_siting across, picture_siting down) {
+static void doubling_case(int out_w, int out_h, int bits, picture_siting across, picture_siting down)
+{
     static store a, b;
     picture_plane in = plane(&a, (out_w + 1) / 2, (out_h + 1) / 2, bits), out = plane(&b, out_w, out_h, bits);
     fill_random(&in, random_bits() & 1);
@@ -121,7 +124,8 @@ static void doubling_case(int out_w, int out_h, int bits, picture_siting across,
     }
 }
 
-static void test_doubling_is_exact(void) {
+static void test_doubling_is_exact(void)
+{
     begin("doubling is Keys' cubic rounded once, for every size, depth, siting and division into rows");
     for (int i = 0; i < 400; i++)
         doubling_case(1 + random_below(40), 1 + random_below(40), random_bits() & 1 ? 8 : 10,
@@ -130,23 +134,21 @@ static void test_doubling_is_exact(void) {
 }
 
 /* Position of sample c of a plane, in luma samples of the picture that the plane belongs to. */
-static double luma_position(int c, int halved, int cosited) {
-    return !halved ? c : cosited ? 2.0 * c : 2.0 * c + 0.5;
-}
+static double luma_position(int c, int halved, int cosited) { return !halved ? c : cosited ? 2.0 * c : 2.0 * c + 0.5; }
 
 /* Luma sample X of the doubled picture, in luma samples of the picture doubled. */
-static double position_before(double doubled) {
-    return (doubled + 0.5) / 2 - 0.5;
-}
+static double position_before(double doubled) { return (doubled + 0.5) / 2 - 0.5; }
 
-static void ramp_case(y4m_layout layout, int bits, double slope_x, double slope_y) {
+static void ramp_case(y4m_layout layout, int bits, double slope_x, double slope_y)
+{
     static store a, b;
     const y4m_layout_facts *f = y4m_facts(layout);
     picture_plane in = plane(&a, 20, 18, bits), out = plane(&b, 40, 36, bits);
     for (int y = 0; y < in.height; y++)
         for (int x = 0; x < in.width; x++)
-            set(&in, x, y, (int)(40 + slope_x * luma_position(x, f->halved_x, f->cosited_x) +
-                                 slope_y * luma_position(y, f->halved_y, f->cosited_y)));
+            set(&in, x, y,
+                (int)(40 + slope_x * luma_position(x, f->halved_x, f->cosited_x) +
+                      slope_y * luma_position(y, f->halved_y, f->cosited_y)));
     picture_double(&out, &in, f->cosited_x ? PICTURE_COSITED : PICTURE_BETWEEN,
                    f->cosited_y ? PICTURE_COSITED : PICTURE_BETWEEN, 0, out.height, scratch);
     for (int y = 6; y < out.height - 6; y++) {
@@ -159,7 +161,8 @@ static void ramp_case(y4m_layout layout, int bits, double slope_x, double slope_
     }
 }
 
-static void test_ramps_stay_in_place(void) {
+static void test_ramps_stay_in_place(void)
+{
     begin("a colour ramp keeps its place under luma for every layout's siting");
     for (int layout = 0; layout < Y4M_LAYOUT_COUNT; layout++) {
         /* Even slopes make the samples of "between" layouts whole numbers. */
@@ -170,7 +173,8 @@ static void test_ramps_stay_in_place(void) {
     finish();
 }
 
-static void test_wrong_phase_is_seen(void) {
+static void test_wrong_phase_is_seen(void)
+{
     begin("the ramp test tells the two phases apart");
     static store a, b;
     picture_plane in = plane(&a, 20, 4, 8), out = plane(&b, 40, 8, 8);
@@ -186,7 +190,8 @@ static void test_wrong_phase_is_seen(void) {
 
 /* --- halving ------------------------------------------------------------------------------ */
 
-static void halving_case(int width, int height, int bits) {
+static void halving_case(int width, int height, int bits)
+{
     static store a, b;
     picture_plane in = plane(&a, width, height, bits), out = plane(&b, (width + 1) / 2, (height + 1) / 2, bits);
     fill_random(&in, random_bits() & 1);
@@ -203,7 +208,8 @@ static void halving_case(int width, int height, int bits) {
     }
 }
 
-static void test_halving_is_matlabs(void) {
+static void test_halving_is_matlabs(void)
+{
     begin("halving is MATLAB's imresize: widened kernel, mirrored edges, rounded once");
     for (int i = 0; i < 400; i++)
         halving_case(1 + random_below(40), 1 + random_below(40), random_bits() & 1 ? 8 : 10);
@@ -212,11 +218,10 @@ static void test_halving_is_matlabs(void) {
 
 /* --- measures ----------------------------------------------------------------------------- */
 
-static bool near(double a, double b, double tolerance) {
-    return fabs(a - b) <= tolerance;
-}
+static bool near(double a, double b, double tolerance) { return fabs(a - b) <= tolerance; }
 
-static void test_psnr(void) {
+static void test_psnr(void)
+{
     static store s, t;
     begin("PSNR has its closed form for constant differences, and sees only what is inside the shave");
     for (int bits = 8; bits <= 10; bits += 2) {
@@ -233,7 +238,8 @@ static void test_psnr(void) {
     finish();
 }
 
-static void test_squared_error_of_wide_rows(void) {
+static void test_squared_error_of_wide_rows(void)
+{
     begin("the squared error of long rows of extremes does not overflow");
     static uint16_t a[5000], b[5000];
     for (int i = 0; i < 5000; i++)
@@ -245,7 +251,8 @@ static void test_squared_error_of_wide_rows(void) {
 }
 
 /* SSIM of one window, straight from the paper's sums. */
-static double window_ssim(const picture_plane *a, const picture_plane *b, int left, int top) {
+static double window_ssim(const picture_plane *a, const picture_plane *b, int left, int top)
+{
     double w_sum = 0, ma = 0, mb = 0, va = 0, vb = 0, c = 0, peak = peak_of(a);
     double c1 = pow(0.01 * peak, 2), c2 = pow(0.03 * peak, 2);
     for (int pass = 0; pass < 2; pass++) {
@@ -266,7 +273,8 @@ static double window_ssim(const picture_plane *a, const picture_plane *b, int le
     return (2 * ma * mb + c1) * (2 * c + c2) / ((ma * ma + mb * mb + c1) * (va + vb + c2));
 }
 
-static void test_ssim(void) {
+static void test_ssim(void)
+{
     static store s, t;
     static double memory[SIDE * 5];
     begin("SSIM is the mean over all 11x11 Gaussian windows; 1 for equal planes");
@@ -301,7 +309,8 @@ typedef struct bit_source {
     bool bad;
 } bit_source;
 
-static int bits_in(bit_source *s, int n) {
+static int bits_in(bit_source *s, int n)
+{
     int value = 0;
     for (int i = 0; i < n; i++) {
         if (s->at >= s->end) {
@@ -320,7 +329,8 @@ typedef struct canonical {
     int count[16], symbol[320];
 } canonical;
 
-static bool make_canonical(canonical *c, const int *length, int n) {
+static bool make_canonical(canonical *c, const int *length, int n)
+{
     int left = 1;
     memset(c, 0, sizeof *c);
     for (int bits = 1, next = 0; bits < 16; bits++) {
@@ -334,7 +344,8 @@ static bool make_canonical(canonical *c, const int *length, int n) {
     return left == 0; /* over- or under-full codes are refused by strict readers */
 }
 
-static int decode(bit_source *s, const canonical *c) {
+static int decode(bit_source *s, const canonical *c)
+{
     int code = 0, first = 0, index = 0;
     for (int bits = 1; bits < 16; bits++) {
         code |= bits_in(s, 1);
@@ -348,7 +359,8 @@ static int decode(bit_source *s, const canonical *c) {
     return 0;
 }
 
-static bool read_codes(bit_source *s, canonical *literals, canonical *distances) {
+static bool read_codes(bit_source *s, canonical *literals, canonical *distances)
+{
     static const int order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
     int length[320] = {0}, nl = bits_in(s, 5) + 257, nd = bits_in(s, 5) + 1, nc = bits_in(s, 4) + 4;
     canonical c;
@@ -370,14 +382,16 @@ static bool read_codes(bit_source *s, canonical *literals, canonical *distances)
 }
 
 /* Base and extra bits of length and distance codes, worked out instead of tabled. */
-static int base_value(bit_source *s, int code, int group, int first) {
+static int base_value(bit_source *s, int code, int group, int first)
+{
     int extra = code < 2 * group ? 0 : code / group - 1, base = first;
     for (int i = 0; i < code; i++)
         base += 1 << (i < 2 * group ? 0 : i / group - 1);
     return base + bits_in(s, extra);
 }
 
-static size_t inflate_block(bit_source *s, uint8_t *out, size_t used, size_t room) {
+static size_t inflate_block(bit_source *s, uint8_t *out, size_t used, size_t room)
+{
     canonical literals, distances;
     if (!read_codes(s, &literals, &distances)) {
         s->bad = true;
@@ -401,7 +415,8 @@ static size_t inflate_block(bit_source *s, uint8_t *out, size_t used, size_t roo
 }
 
 /* zlib stream to bytes; 0 where anything is wrong with it. */
-static size_t inflate(const uint8_t *data, size_t size, uint8_t *out, size_t room) {
+static size_t inflate(const uint8_t *data, size_t size, uint8_t *out, size_t room)
+{
     bit_source s = {data + 2, data + size, 0, size < 6 || (data[0] * 256 + data[1]) % 31 != 0};
     size_t used = 0;
     for (int last = 0; !last && !s.bad;) {
@@ -419,7 +434,8 @@ static size_t inflate(const uint8_t *data, size_t size, uint8_t *out, size_t roo
     return s.bad || stored != (b << 16 | a) || check_bytes + 4 != s.end ? 0 : used;
 }
 
-static uint32_t crc_of(const uint8_t *bytes, size_t n) {
+static uint32_t crc_of(const uint8_t *bytes, size_t n)
+{
     uint32_t c = ~0u;
     for (size_t i = 0; i < n; i++) {
         c ^= bytes[i];
@@ -429,12 +445,14 @@ static uint32_t crc_of(const uint8_t *bytes, size_t n) {
     return ~c;
 }
 
-static uint32_t word_at(const uint8_t *p) {
+static uint32_t word_at(const uint8_t *p)
+{
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
 /* Checks every chunk and joins the image data in place. Returns its size. */
-static size_t join_chunks(uint8_t *file, size_t size, int *width, int *height, int *channels) {
+static size_t join_chunks(uint8_t *file, size_t size, int *width, int *height, int *channels)
+{
     size_t at = 8, used = 0;
     while (at + 12 <= size) {
         uint32_t n = word_at(file + at);
@@ -455,13 +473,15 @@ static size_t join_chunks(uint8_t *file, size_t size, int *width, int *height, i
     return 0;
 }
 
-static int paeth_of(int a, int b, int c) {
+static int paeth_of(int a, int b, int c)
+{
     int p = a + b - c, pa = abs(p - a), pb = abs(p - b), pc = abs(p - c);
     return pa <= pb && pa <= pc ? a : pb <= pc ? b : c;
 }
 
 /* rows: filter byte and residuals; turned into pixels in place, still with the filter bytes. */
-static void unfilter(uint8_t *rows, int bytes, int height, int channels) {
+static void unfilter(uint8_t *rows, int bytes, int height, int channels)
+{
     for (int y = 0; y < height; y++) {
         uint8_t *row = rows + (size_t)y * (size_t)(bytes + 1) + 1;
         const uint8_t *above = y ? row - bytes - 1 : row;
@@ -475,7 +495,8 @@ static void unfilter(uint8_t *rows, int bytes, int height, int channels) {
     }
 }
 
-static void png_case(const uint8_t *pixels, int width, int height, int channels, const char *what) {
+static void png_case(const uint8_t *pixels, int width, int height, int channels, const char *what)
+{
     const size_t bytes = (size_t)(width * channels), raw = (bytes + 1) * (size_t)height;
     FILE *file = tmpfile();
     void *memory = malloc(png_scratch(width, channels));
@@ -497,7 +518,8 @@ static void png_case(const uint8_t *pixels, int width, int height, int channels,
         fclose(file);
 }
 
-static void test_png(void) {
+static void test_png(void)
+{
     begin("PNG files decode to the same pixels, with right checksums and complete codes");
     static uint8_t pixels[300 * 200 * 3];
     for (size_t i = 0; i < sizeof pixels; i++)
@@ -517,7 +539,8 @@ static void test_png(void) {
     finish();
 }
 
-static void test_png_of_full_device(void) {
+static void test_png_of_full_device(void)
+{
     begin("a PNG that cannot be written is reported");
     static uint8_t pixels[64 * 64];
     FILE *file = fopen("/dev/full", "wb");
@@ -534,7 +557,8 @@ static void test_png_of_full_device(void) {
 
 /* --- canvas ------------------------------------------------------------------------------- */
 
-static void colour_case(y4m_layout layout, y4m_range range, canvas_matrix matrix, const int yuv[3], const int rgb[3]) {
+static void colour_case(y4m_layout layout, y4m_range range, canvas_matrix matrix, const int yuv[3], const int rgb[3])
+{
     uint16_t frame[12];
     uint8_t pixels[12];
     y4m_info info = {.width = 2, .height = 2, .layout = layout, .range = range};
@@ -555,7 +579,8 @@ static void colour_case(y4m_layout layout, y4m_range range, canvas_matrix matrix
               y4m_facts(layout)->name, (int)range, (int)matrix, i % 3, pixels[i], rgb[i % 3]);
 }
 
-static void test_colours(void) {
+static void test_colours(void)
+{
     begin("frames become RGB by matrix and range, in every layout");
     static const struct {
         y4m_range range;
@@ -574,7 +599,8 @@ static void test_colours(void) {
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (int layout = 0; layout < Y4M_LAYOUT_COUNT; layout++)
-            if (layout != Y4M_LAYOUT_MONO && !(known[i].range == Y4M_RANGE_FULL && y4m_facts((y4m_layout)layout)->bits > 8))
+            if (layout != Y4M_LAYOUT_MONO &&
+                !(known[i].range == Y4M_RANGE_FULL && y4m_facts((y4m_layout)layout)->bits > 8))
                 colour_case((y4m_layout)layout, known[i].range, known[i].matrix, known[i].yuv, known[i].rgb);
     colour_case(Y4M_LAYOUT_MONO, Y4M_RANGE_FULL, CANVAS_BT601, (int[]){9, 0, 0}, (int[]){9, 9, 9});
     check(canvas_matrix_for(576) == CANVAS_BT601 && canvas_matrix_for(720) == CANVAS_BT709, "choice by size");
@@ -582,7 +608,8 @@ static void test_colours(void) {
 }
 
 /* Chroma that rises with its position under luma must give a blue that rises evenly with it. */
-static void test_chroma_lies_under_luma(void) {
+static void test_chroma_lies_under_luma(void)
+{
     begin("chroma is shown where its siting puts it");
     const int halved[] = {Y4M_LAYOUT_420JPEG, Y4M_LAYOUT_420MPEG2, Y4M_LAYOUT_420PALDV, Y4M_LAYOUT_422};
     for (size_t i = 0; i < sizeof halved / sizeof *halved; i++) {
@@ -602,14 +629,15 @@ static void test_chroma_lies_under_luma(void) {
         for (int y = 2; y < 13; y++)
             for (int x = 2; x < 13; x++) {
                 double want = 100 + 1.772 * (100 + 2 * x + 2 * y - 128);
-                check(near(pixels[(y * 16 + x) * 3 + 2], want, 1.4), "%s: blue at %d,%d is %d, not %.1f", f->name,
-                      x, y, pixels[(y * 16 + x) * 3 + 2], want);
+                check(near(pixels[(y * 16 + x) * 3 + 2], want, 1.4), "%s: blue at %d,%d is %d, not %.1f", f->name, x, y,
+                      pixels[(y * 16 + x) * 3 + 2], want);
             }
     }
     finish();
 }
 
-static void test_drawing_stays_inside(void) {
+static void test_drawing_stays_inside(void)
+{
     begin("drawing is cut off at the canvas's edges and nowhere else");
     static uint8_t memory[3 * (10 * 8 + 20)];
     memset(memory, 1, sizeof memory);
@@ -628,7 +656,8 @@ static void test_drawing_stays_inside(void) {
     finish();
 }
 
-static void test_blending(void) {
+static void test_blending(void)
+{
     begin("a tile has a translucent inside and an opaque outline of the thickness asked for");
     static uint8_t pixels[8 * 8 * 3];
     memset(pixels, 100, sizeof pixels);
@@ -636,12 +665,12 @@ static void test_blending(void) {
     canvas_tile(&out, 1, 1, 6, 6, (canvas_colour){200, 0, 100}, 128, 1);
     check(pixels[0] == 100, "outside is %d", pixels[0]);
     check(pixels[(8 + 1) * 3] == 200 && pixels[(6 * 8 + 6) * 3 + 1] == 0, "outline");
-    check(pixels[(2 * 8 + 2) * 3] == 150 && pixels[(2 * 8 + 2) * 3 + 1] == 50, "inside is %d",
-          pixels[(2 * 8 + 2) * 3]);
+    check(pixels[(2 * 8 + 2) * 3] == 150 && pixels[(2 * 8 + 2) * 3 + 1] == 50, "inside is %d", pixels[(2 * 8 + 2) * 3]);
     finish();
 }
 
-static void test_glyphs(void) {
+static void test_glyphs(void)
+{
     begin("every printable character has a glyph of its own");
     static uint8_t pixels[95][5 * 7 * 3];
     for (int c = 32; c < 127; c++) {
@@ -656,7 +685,8 @@ static void test_glyphs(void) {
     finish();
 }
 
-int main(void) {
+int main(void)
+{
     test_doubling_is_exact();
     test_ramps_stay_in_place();
     test_wrong_phase_is_seen();

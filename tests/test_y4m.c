@@ -14,14 +14,16 @@
 #include "../examples/video/y4m.h"
 #include "video_check.h"
 
-static const char *message(const y4m_error *error) {
+static const char *message(const y4m_error *error)
+{
     static char text[256];
     y4m_message(error, text, sizeof text);
     return text;
 }
 
 /* A new empty file; path has room for 256 bytes. Returns its descriptor. */
-static int temporary_file(char *path) {
+static int temporary_file(char *path)
+{
     const char *folder = getenv("TMPDIR");
     snprintf(path, 256, "%s/video_test_XXXXXX", folder && strlen(folder) < 200 ? folder : "/tmp");
     int fd = mkstemp(path);
@@ -44,8 +46,8 @@ typedef struct accepted {
 } accepted;
 
 static const accepted good[] = {
-    {"YUV4MPEG2 W768 H432 F25:2 Ip A0:0 C420mpeg2 XYSCSS=420MPEG2 XCOLORRANGE=LIMITED", 768, 432,
-     Y4M_LAYOUT_420MPEG2, Y4M_RANGE_LIMITED, 'p', 25, 2},
+    {"YUV4MPEG2 W768 H432 F25:2 Ip A0:0 C420mpeg2 XYSCSS=420MPEG2 XCOLORRANGE=LIMITED", 768, 432, Y4M_LAYOUT_420MPEG2,
+     Y4M_RANGE_LIMITED, 'p', 25, 2},
     {"YUV4MPEG2 W1 H1", 1, 1, Y4M_LAYOUT_420JPEG, Y4M_RANGE_UNSAID, 0, 0, 0},
     {"YUV4MPEG2 W2 H2 C420jpeg", 2, 2, Y4M_LAYOUT_420JPEG, Y4M_RANGE_UNSAID, 0, 0, 0},
     {"YUV4MPEG2 W2 H2 C420paldv", 2, 2, Y4M_LAYOUT_420PALDV, Y4M_RANGE_UNSAID, 0, 0, 0},
@@ -63,11 +65,12 @@ static const accepted good[] = {
     {"YUV4MPEG2 W9 H7 X XCOLORRANGE=ODD", 9, 7, Y4M_LAYOUT_420JPEG, Y4M_RANGE_UNSAID, 0, 0, 0},
     {"YUV4MPEG2 W9 H7 XYSCSS=444", 9, 7, Y4M_LAYOUT_444, Y4M_RANGE_UNSAID, 0, 0, 0},
     {"YUV4MPEG2 W9 H7 C422 XYSCSS=411", 9, 7, Y4M_LAYOUT_422, Y4M_RANGE_UNSAID, 0, 0, 0},
-    {"YUV4MPEG2 W16384 H16384 F2147483647:1", 16384, 16384, Y4M_LAYOUT_420JPEG, Y4M_RANGE_UNSAID, 0,
-     2147483647, 1},
+    {"YUV4MPEG2 W9 H7 XYSCSS=411 C422", 9, 7, Y4M_LAYOUT_422, Y4M_RANGE_UNSAID, 0, 0, 0},
+    {"YUV4MPEG2 W16384 H16384 F2147483647:1", 16384, 16384, Y4M_LAYOUT_420JPEG, Y4M_RANGE_UNSAID, 0, 2147483647, 1},
 };
 
-static void test_accepted_headers(void) {
+static void test_accepted_headers(void)
+{
     begin("headers that are well formed or only sloppy are read");
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         y4m_info info;
@@ -75,8 +78,7 @@ static void test_accepted_headers(void) {
         const accepted *g = &good[i];
         y4m_status status = y4m_parse_header(g->line, strlen(g->line), &info, &error);
         check(status == Y4M_OK, "'%s': %s", g->line, message(&error));
-        check(info.width == g->width && info.height == g->height, "'%s': %dx%d", g->line, info.width,
-              info.height);
+        check(info.width == g->width && info.height == g->height, "'%s': %dx%d", g->line, info.width, info.height);
         check(info.layout == g->layout, "'%s': layout %d", g->line, (int)info.layout);
         check(info.range == g->range, "'%s': range %d", g->line, (int)info.range);
         check(info.interlacing == g->interlacing, "'%s': I%c", g->line, info.interlacing);
@@ -138,20 +140,21 @@ static const refused bad[] = {
     {"YUV4MPEG2 W2 H2 C\033[2J", Y4M_BAD_LAYOUT, "C?[2J"},
 };
 
-static void test_refused_headers(void) {
+static void test_refused_headers(void)
+{
     begin("headers that would give wrong pixels are refused by name");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         y4m_info info;
         y4m_error error;
         y4m_status status = y4m_parse_header(bad[i].line, strlen(bad[i].line), &info, &error);
         check(status == bad[i].status, "'%s': %s", bad[i].line, message(&error));
-        check(strstr(message(&error), bad[i].says) != NULL, "'%s' is answered '%s'", bad[i].line,
-              message(&error));
+        check(strstr(message(&error), bad[i].says) != NULL, "'%s' is answered '%s'", bad[i].line, message(&error));
     }
     finish();
 }
 
-static void test_every_status_has_a_text(void) {
+static void test_every_status_has_a_text(void)
+{
     begin("every status has a text of one line, cut to the buffer");
     for (int i = 0; i < Y4M_STATUS_COUNT; i++) {
         y4m_error error = {(y4m_status)i, ENOSPC, 3, 17, "quote"};
@@ -164,14 +167,16 @@ static void test_every_status_has_a_text(void) {
     finish();
 }
 
-static bool same_info(const y4m_info *a, const y4m_info *b) {
-    return a->width == b->width && a->height == b->height && a->layout == b->layout &&
-           a->range == b->range && a->interlacing == b->interlacing && a->rate.given == b->rate.given &&
-           a->rate.n == b->rate.n && a->rate.d == b->rate.d && a->aspect.given == b->aspect.given &&
-           a->aspect.n == b->aspect.n && a->aspect.d == b->aspect.d && strcmp(a->extra, b->extra) == 0;
+static bool same_info(const y4m_info *a, const y4m_info *b)
+{
+    return a->width == b->width && a->height == b->height && a->layout == b->layout && a->range == b->range &&
+           a->interlacing == b->interlacing && a->rate.given == b->rate.given && a->rate.n == b->rate.n &&
+           a->rate.d == b->rate.d && a->aspect.given == b->aspect.given && a->aspect.n == b->aspect.n &&
+           a->aspect.d == b->aspect.d && strcmp(a->extra, b->extra) == 0;
 }
 
-static y4m_info random_info(void) {
+static y4m_info random_info(void)
+{
     static const char *const extras[] = {"", " X", " XYSCSS=OTHER", " XABC XDEF=1"};
     static const char interlacing[] = {0, 'p', '?'};
     y4m_info info = {0};
@@ -189,7 +194,8 @@ static y4m_info random_info(void) {
     return info;
 }
 
-static void test_header_round_trip(void) {
+static void test_header_round_trip(void)
+{
     begin("what is written is read back the same, and is at most 96 bytes");
     for (int i = 0; i < 2000; i++) {
         char line[Y4M_HEADER_WRITE_MAX + 1];
@@ -203,7 +209,8 @@ static void test_header_round_trip(void) {
     finish();
 }
 
-static void test_long_headers_are_shortened(void) {
+static void test_long_headers_are_shortened(void)
+{
     begin("X tags are dropped before the line passes 96 bytes, colour range and layout are not");
     const char *line = "YUV4MPEG2 W16384 H16384 F2147483647:2147483647 Ip A2147483647:2147483647 C420mpeg2 "
                        "XCOLORRANGE=LIMITED XYSCSS=420MPEG2 XA XB=0123456789";
@@ -214,8 +221,7 @@ static void test_long_headers_are_shortened(void) {
     info.width *= 2, info.height *= 2;
     size_t n = y4m_format_header(&info, out);
     check(n <= 96, "%d bytes", (int)n);
-    check(strstr(out, "W32768 H32768 F2147483647:2147483647 Ip C420mpeg2 XCOLORRANGE=LIMITED") != NULL, "%s",
-          out);
+    check(strstr(out, "W32768 H32768 F2147483647:2147483647 Ip C420mpeg2 XCOLORRANGE=LIMITED") != NULL, "%s", out);
     info.rate.n = 25, info.rate.d = 1, info.aspect.n = info.aspect.d = 1;
     n = y4m_format_header(&info, out);
     check(n <= 96 && strstr(out, " A1:1") && strstr(out, " XYSCSS=420MPEG2"), "%s", out);
@@ -226,7 +232,8 @@ static void test_long_headers_are_shortened(void) {
     finish();
 }
 
-static void test_header_limit_to_the_byte(void) {
+static void test_header_limit_to_the_byte(void)
+{
     begin("an X tag is kept exactly when the line with it has at most 96 bytes");
     const size_t bare = strlen("YUV4MPEG2 W8 H8 C420jpeg\n");
     for (size_t length = 2; length < 80; length++) {
@@ -240,7 +247,8 @@ static void test_header_limit_to_the_byte(void) {
     finish();
 }
 
-static void test_mutated_headers(void) {
+static void test_mutated_headers(void)
+{
     begin("mutated headers (seed 12345) are refused or give a size within bounds");
     for (int i = 0; i < 20000; i++) {
         char line[200];
@@ -253,21 +261,25 @@ static void test_mutated_headers(void) {
             line[random_below((int)n)] = (char)random_below(256);
         y4m_status status = y4m_parse_header(line, n, &info, &error);
         check(status == error.status, "status differs from error");
-        check(status || (info.width > 0 && info.width <= Y4M_SIDE_MAX && info.height > 0 &&
-                         info.height <= Y4M_SIDE_MAX), "size %d x %d", info.width, info.height);
+        check(status ||
+                  (info.width > 0 && info.width <= Y4M_SIDE_MAX && info.height > 0 && info.height <= Y4M_SIDE_MAX),
+              "size %d x %d", info.width, info.height);
         for (const char *c = info.extra; *c; c++)
             check(*c >= ' ' && *c <= '~', "unprintable byte %d kept", *c);
     }
     finish();
 }
 
-static void test_geometry(void) {
+static void test_geometry(void)
+{
     static const struct {
         y4m_layout layout;
         int width, height;
         size_t bytes;
-    } sizes[] = {{Y4M_LAYOUT_420JPEG, 51, 38, 101 * 75 + 2 * 51 * 38}, {Y4M_LAYOUT_422, 51, 75, 101 * 75 + 2 * 51 * 75},
-                 {Y4M_LAYOUT_444, 101, 75, 3 * 101 * 75},              {Y4M_LAYOUT_MONO, 0, 0, 101 * 75},
+    } sizes[] = {{Y4M_LAYOUT_420JPEG, 51, 38, 101 * 75 + 2 * 51 * 38},
+                 {Y4M_LAYOUT_422, 51, 75, 101 * 75 + 2 * 51 * 75},
+                 {Y4M_LAYOUT_444, 101, 75, 3 * 101 * 75},
+                 {Y4M_LAYOUT_MONO, 0, 0, 101 * 75},
                  {Y4M_LAYOUT_420P10, 51, 38, 2 * (101 * 75 + 2 * 51 * 38)}};
     begin("chroma of odd sizes rounds up: 101x75 has 51x38");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -289,23 +301,24 @@ typedef struct stream {
     size_t size;
 } stream;
 
-static void append(stream *s, const void *bytes, size_t size) {
+static void append(stream *s, const void *bytes, size_t size)
+{
     memcpy(s->bytes + s->size, bytes, size);
     s->size += size;
 }
 
-static void append_text(stream *s, const char *text) {
-    append(s, text, strlen(text));
-}
+static void append_text(stream *s, const char *text) { append(s, text, strlen(text)); }
 
-static void append_frame(stream *s, size_t size) {
+static void append_frame(stream *s, size_t size)
+{
     append_text(s, "FRAME\n");
     for (size_t i = 0; i < size; i++)
         s->bytes[s->size++] = (uint8_t)(i * 7 + 1);
 }
 
 /* The reading end of a pipe that holds the stream; small enough never to block. */
-static int pipe_with(const stream *s, size_t size) {
+static int pipe_with(const stream *s, size_t size)
+{
     int ends[2];
     if (pipe(ends) || write(ends[1], s->bytes, size) != (ssize_t)size) {
         perror("pipe");
@@ -315,7 +328,8 @@ static int pipe_with(const stream *s, size_t size) {
     return ends[0];
 }
 
-static int file_with(const stream *s, size_t size) {
+static int file_with(const stream *s, size_t size)
+{
     char path[256];
     int fd = temporary_file(path);
     if (write(fd, s->bytes, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0) {
@@ -329,7 +343,8 @@ static int file_with(const stream *s, size_t size) {
 static const char header_5x3[] = "YUV4MPEG2 W5 H3 F25:1 C420jpeg\n";
 enum { FRAME_5X3 = 5 * 3 + 2 * 3 * 2 };
 
-static void test_cut_anywhere(void) {
+static void test_cut_anywhere(void)
+{
     begin("a stream cut at any byte is told apart: header, between frames, or a frame by its missing bytes");
     stream s = {.size = 0};
     append_text(&s, header_5x3);
@@ -360,7 +375,8 @@ static void test_cut_anywhere(void) {
 }
 
 /* Reads a stream whose only frame begins with this line. */
-static y4m_status read_with_frame_line(const char *line, size_t length) {
+static y4m_status read_with_frame_line(const char *line, size_t length)
+{
     stream s = {.size = 0};
     uint8_t frame[FRAME_5X3];
     y4m_reader r;
@@ -378,7 +394,8 @@ static y4m_status read_with_frame_line(const char *line, size_t length) {
     return status;
 }
 
-static void test_frame_lines(void) {
+static void test_frame_lines(void)
+{
     char line[82];
     begin("FRAME lines may have parameters and CRLF up to 80 bytes; anything else is refused");
     check(read_with_frame_line("FRAME\n", 6) == Y4M_OK, "plain");
@@ -397,7 +414,8 @@ static void test_frame_lines(void) {
     finish();
 }
 
-static y4m_status open_header_of(size_t length, bool newline) {
+static y4m_status open_header_of(size_t length, bool newline)
+{
     stream s = {.size = 0};
     y4m_reader r;
     append_text(&s, "YUV4MPEG2 W5 H3 X");
@@ -411,7 +429,8 @@ static y4m_status open_header_of(size_t length, bool newline) {
     return status;
 }
 
-static void test_header_length(void) {
+static void test_header_length(void)
+{
     begin("a header line of 1024 bytes is read, a longer one is refused, an endless one too");
     check(open_header_of(1024, true) == Y4M_OK, "1024 bytes");
     check(open_header_of(1025, true) == Y4M_HEADER_LONG, "1025 bytes");
@@ -420,7 +439,8 @@ static void test_header_length(void) {
 }
 
 /* Writes frames of every layout at an odd size and reads them again. */
-static void round_trip(int fd_out, int fd_in, const y4m_info *info, bool rewind) {
+static void round_trip(int fd_out, int fd_in, const y4m_info *info, bool rewind)
+{
     uint8_t wrote[256], got[256];
     y4m_writer w;
     y4m_reader r;
@@ -446,7 +466,8 @@ static void round_trip(int fd_out, int fd_in, const y4m_info *info, bool rewind)
     close(fd_in);
 }
 
-static void test_frames_round_trip(void) {
+static void test_frames_round_trip(void)
+{
     begin("frames of every layout come back from files and pipes as they were written");
     for (int layout = 0; layout < Y4M_LAYOUT_COUNT; layout++) {
         y4m_info info = {.width = 7, .height = 5, .layout = (y4m_layout)layout, .range = Y4M_RANGE_FULL};
@@ -460,7 +481,8 @@ static void test_frames_round_trip(void) {
     finish();
 }
 
-static void test_stop(void) {
+static void test_stop(void)
+{
     begin("a request to stop ends reading");
     static volatile sig_atomic_t stop = 1;
     stream s = {.size = 0};
@@ -481,7 +503,8 @@ static const y4m_info info_64x64 = {.width = 64, .height = 64, .layout = Y4M_LAY
 enum { FRAME_64X64 = 64 * 64 * 3 / 2 };
 static uint8_t frame_64x64[FRAME_64X64];
 
-static void test_full_device(void) {
+static void test_full_device(void)
+{
     begin("a full device is reported with the system's words, and the error stays");
     int fd = open("/dev/full", O_WRONLY);
     if (fd < 0) {
@@ -489,15 +512,15 @@ static void test_full_device(void) {
     } else {
         y4m_writer w;
         check(y4m_writer_open(&w, fd, &info_64x64) == Y4M_WRITE_FAILED, "%s", message(&w.error));
-        check(w.error.system_error == ENOSPC && strstr(message(&w.error), strerror(ENOSPC)), "%s",
-              message(&w.error));
+        check(w.error.system_error == ENOSPC && strstr(message(&w.error), strerror(ENOSPC)), "%s", message(&w.error));
         check(y4m_write_frame(&w, frame_64x64) == Y4M_WRITE_FAILED && w.frames == 0, "error forgotten");
         check(y4m_writer_close(&w) == Y4M_WRITE_FAILED, "error forgotten on closing");
     }
     finish();
 }
 
-static void test_closed_pipe(void) {
+static void test_closed_pipe(void)
+{
     begin("a reader that has gone is reported");
     int ends[2];
     y4m_writer w;
@@ -512,7 +535,8 @@ static void test_closed_pipe(void) {
 }
 
 /* The limit on file size stands in for a disk that fills up in the middle of a frame. */
-static void cut_at(rlim_t limit, int open_flags) {
+static void cut_at(rlim_t limit, int open_flags)
+{
     char path[256];
     struct rlimit old, low;
     struct stat facts;
@@ -543,7 +567,8 @@ static void cut_at(rlim_t limit, int open_flags) {
     unlink(path);
 }
 
-static void test_cut_back(void) {
+static void test_cut_back(void)
+{
     begin("when a disk fills inside a frame, the file is cut back to its last whole frame");
     for (rlim_t limit = 40; limit < 3 * FRAME_64X64; limit += 1021)
         cut_at(limit, 0);
@@ -551,7 +576,8 @@ static void test_cut_back(void) {
     finish();
 }
 
-static void test_same_file(void) {
+static void test_same_file(void)
+{
     begin("the input is not overwritten, by whatever name");
     char path[256], link_path[270];
     struct stat facts;
@@ -572,7 +598,8 @@ static void test_same_file(void) {
     finish();
 }
 
-static void test_open_errors(void) {
+static void test_open_errors(void)
+{
     begin("what cannot be opened or read says why");
     y4m_error error;
     y4m_reader r;
@@ -589,7 +616,8 @@ static void test_open_errors(void) {
 
 /* --- ffmpeg ------------------------------------------------------------------------------- */
 
-static void through_ffmpeg(const y4m_info *info) {
+static void through_ffmpeg(const y4m_info *info)
+{
     char path[256], command[600];
     uint8_t wrote[4096], got[4096];
     y4m_writer w;
@@ -601,8 +629,8 @@ static void through_ffmpeg(const y4m_info *info) {
     check(y4m_writer_open(&w, temporary_file(path), info) == Y4M_OK, "%s", message(&w.error));
     check(y4m_write_frame(&w, wrote) == Y4M_OK && y4m_write_frame(&w, wrote) == Y4M_OK, "write");
     y4m_writer_close(&w);
-    snprintf(command, sizeof command,
-             "ffmpeg -v error -f yuv4mpegpipe -i %s -f yuv4mpegpipe -strict -1 - </dev/null", path);
+    snprintf(command, sizeof command, "ffmpeg -v error -f yuv4mpegpipe -i %s -f yuv4mpegpipe -strict -1 - </dev/null",
+             path);
     FILE *pipe_end = popen(command, "r");
     if (check(pipe_end != NULL, "popen")) {
         const char *name = y4m_facts(info->layout)->name;
@@ -617,7 +645,8 @@ static void through_ffmpeg(const y4m_info *info) {
     unlink(path);
 }
 
-static void test_ffmpeg(void) {
+static void test_ffmpeg(void)
+{
     /* 10 bit at an even width: ffmpeg 5.1's writer cuts chroma rows of odd 10 bit widths by a byte. */
     begin("ffmpeg reads what is written and writes what is read, at odd sizes in every layout");
     if (system("ffmpeg -version >/dev/null 2>&1") != 0)
@@ -633,7 +662,8 @@ static void test_ffmpeg(void) {
     finish();
 }
 
-int main(void) {
+int main(void)
+{
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     test_accepted_headers();

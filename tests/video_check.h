@@ -20,13 +20,15 @@ static struct {
     int passed_count, failed_count;
 } checks;
 
-static void begin(const char *name) {
+static void begin(const char *name)
+{
     checks.name = name;
     checks.failed = false;
 }
 
 /* The first reason is printed; the rest of that test is silent. */
-static bool report_failure(const char *format, ...) {
+static bool report_failure(const char *format, ...)
+{
     va_list arguments;
     if (checks.failed)
         return false;
@@ -42,7 +44,8 @@ static bool report_failure(const char *format, ...) {
 /* check(condition, format, ...): a macro, so that the reason is worked out after the condition. */
 #define check(good, ...) ((good) ? true : report_failure(__VA_ARGS__))
 
-static void finish(void) {
+static void finish(void)
+{
     if (!checks.failed)
         printf("ok %s\n", checks.name);
     checks.passed_count += !checks.failed;
@@ -50,22 +53,22 @@ static void finish(void) {
     fflush(stdout);
 }
 
-static int summary(void) {
+static int summary(void)
+{
     printf("%d passed, %d failed\n", checks.passed_count, checks.failed_count);
     return checks.failed_count ? 1 : 0;
 }
 
 static uint32_t random_state = 12345;
 
-static uint32_t random_bits(void) {
+static uint32_t random_bits(void)
+{
     random_state ^= random_state << 13;
     random_state ^= random_state >> 17;
     random_state ^= random_state << 5;
     return random_state;
 }
 
-static int random_below(int n) {
-    return (int)(random_bits() % (uint32_t)n);
-}
+static int random_below(int n) { return (int)(random_bits() % (uint32_t)n); }
 
 #endif

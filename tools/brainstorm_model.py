@@ -401,7 +401,7 @@ class Graph:
         return self.node("topk", [x], k=k)
 
     def gather_rows(self, table, indices):
-        return self.node("gather_rows", [table, indices])
+        return self.node("gather_rows", [indices, table])  # stored so: what may be captured comes last
 
     def constant(self, name, array):
         """f32 or i32; its weight has the constant's own name."""

@@ -1,9 +1,14 @@
 """Write the routed x2 luma super-resolution model from trained weights.
 
-    python3 tools/export_sr.py WEIGHTS.npz models/sr2x.gguf
+    python3 tools/export_sr.py WEIGHTS.npz ROUTE.npz models/sr2x.gguf
 
-WEIGHTS.npz holds `small.*` and `large.*` as training/export_weights.py writes them. Each cell of the frame takes one
-of three ways: bicubic enlargement (in integers), the small net, or the large net.
+WEIGHTS.npz holds `small.*` and `large.*` as training/export_weights.py writes them, ROUTE.npz the loss tables and exit
+predictors of training/calibrate.py. Each cell of the frame takes one of four ways: the result it had (reuse), bicubic
+enlargement in integers, the small net, or the large net, which a cell may leave at one of two exits before its end.
+
+The route is decided from integers alone: buckets of a cell's energy and of its change since its last result are looked
+up in tables of estimated losses, and the cheapest choices whose losses stay within the budget are taken. What a cell
+lost when it was last computed is kept as state, so a reused result is charged for it again.
 """
 
 import argparse
@@ -13,9 +18,11 @@ import numpy as np
 from brainstorm_model import Graph
 
 SCALE = 2
-PATHS = ("bicubic", "small", "large")
+PATHS = ("reuse", "bicubic", "small", "large")
 CELL = 64
 BUCKETS = 64
+EXITS = ((2, "tail0"), (4, "tail1"), (6, "tail2"))  # body layers before it, its own last convolution
+MAX_CELLS = 8192  # whose last loss is kept: 64-pixel cells of a frame beyond 4K
 
 
 class Weights:
@@ -39,6 +46,10 @@ def convolution(g, x, weights, layer):
     return g.conv2d(x, f"{weights.prefix}.{layer}", weights.take(layer + ".weight"), weights.take(layer + ".bias"), prelu=prelu)
 
 
+def dense(g, x, weights, layer, act="none"):
+    return g.linear(x, f"{weights.prefix}.{layer}", weights.take(layer + ".weight"), weights.take(layer + ".bias"), act=act)
+
+
 def bodies(weights):
     layer = 0
     while weights.has(f"body{layer}"):
@@ -46,48 +57,105 @@ def bodies(weights):
         layer += 1
 
 
-def subnet(g, cells, weights, tail):
-    """u8 cells -> u8 cells of twice the size: bicubic + what the net adds."""
+def finish(g, features, base, weights, tail):
+    """Features -> u8 cells of twice the size: bicubic + what the net adds."""
+    added = g.pixel_shuffle(convolution(g, features, weights, tail), SCALE)
+    return g.convert(added + base, "u8", scale=255)
+
+
+def small_net(g, cells, weights):
     x = g.convert(cells, "f32", scale=1 / 255)
+    base = g.resize(x, "bicubic", SCALE)
     y = convolution(g, x, weights, "head")
     for layer in bodies(weights):
         y = convolution(g, y, weights, layer)
-    y = g.pixel_shuffle(convolution(g, y, weights, tail), SCALE)
-    return g.convert(y + g.resize(x, "bicubic", SCALE), "u8", scale=255)
+    return finish(g, y, base, weights, "tail")
 
 
-def default_table():
-    """Until a trained table comes: flat cells bicubic, plain ones small, busy ones large."""
-    return np.digitize(np.arange(BUCKETS), [16, 36]).astype(np.int32)
+def large_net(g, cells, weights, predictors, knob):
+    x = g.convert(cells, "f32", scale=1 / 255)
+    base = g.resize(x, "bicubic", SCALE)
+    return large_rest(g, convolution(g, x, weights, "head"), base, weights, predictors, knob, 0)
 
 
-def build(archive, max_height, max_width):
+def large_rest(g, features, base, weights, predictors, knob, exit_index):
+    """From exit to exit: run up to this one, ask its predictor, leave or go on. As deep as there are exits."""
+    first = EXITS[exit_index - 1][0] if exit_index else 0
+    last, tail = EXITS[exit_index]
+    for layer in range(first, last):
+        features = convolution(g, features, weights, f"body{layer}")
+    if exit_index == len(EXITS) - 1:
+        return finish(g, features, base, weights, tail)
+    name = f"exit{exit_index}"
+    hidden = dense(g, g.pool2d(features, everything=1), predictors, f"{name}.hidden", "relu")
+    router = g.route(dense(g, hidden, predictors, f"{name}.out"), name, "binary", 2, knob=knob)
+    with g.branch(router, 0, f"large.{tail}", features) as x:
+        leave = finish(g, x, g.scatter(router, 0, base), weights, tail)
+    with g.branch(router, 1, f"large.after_{name}", features) as x:
+        go_on = large_rest(g, x, g.scatter(router, 1, base), weights, predictors, knob, exit_index + 1)
+    return g.gather(router, [leave, go_on])
+
+
+def losses(g, cells, reference, last_loss, route):
+    """i32 [paths]: what each path is estimated to lose, in 1/256 of a squared code value."""
+    features = g.patch_features(cells, reference, buckets=BUCKETS)
+    total = None
+    for index, name in enumerate(("energy", "change")):
+        table = g.constant(f"route.{name}", route[f"route.{name}"].astype(np.int32))
+        row = g.gather_rows(table, g.slice(features, axis=0, start=index, length=1))
+        row = g.reshape(row, [len(PATHS)])
+        total = row if total is None else total + row
+    reuse_only = np.zeros((len(PATHS), 1), np.float32)
+    reuse_only[PATHS.index("reuse")] = 1
+    carried = g.linear(g.convert(last_loss, "f32"), "route.carry", reuse_only)
+    return total + g.convert(carried, "i32")
+
+
+def build(archive, route, name, max_height, max_width):
     small, large = Weights(archive, "small"), Weights(archive, "large")
-    table = archive["router.table"] if "router.table" in archive.files else default_table()
-    g = Graph("sr2x", SCALE)
-    frame = g.input("frame", "u8", [1, g.symbol("H", max_height), g.symbol("W", max_width)])
+    predictors = Weights(route, "large")
+    g = Graph(name, SCALE)
+    height, width = g.symbol("H", max_height), g.symbol("W", max_width)
+    frame = g.input("frame", "u8", [1, height, width])
+    budget = g.input("budget", "f32", [1])
+    previous = g.state("previous", "u8", [1, height * SCALE, width * SCALE])
+    reference = g.state("reference", "u8", [1, height, width])
+    last_loss = g.state("last_loss", "i32", [MAX_CELLS, 1])
+
     cells = g.patches(frame, CELL)
-    energy = g.slice(g.patch_features(cells, buckets=BUCKETS), axis=0, start=0, length=1)
-    router = g.route(energy, "route", "table", len(PATHS), table=table)
-    outs = []
-    with g.branch(router, 0, "bicubic", cells) as x:
-        outs.append(g.resize(x, "bicubic", SCALE))
-    with g.branch(router, 1, "small", cells) as x:
-        outs.append(subnet(g, x, small, "tail"))
-    with g.branch(router, 2, "large", cells) as x:
-        outs.append(subnet(g, x, large, "tail2" if large.has("tail2") else "tail"))
-    g.output("frame_2x", g.assemble(g.gather(router, outs)))
+    old_cells = g.patches(reference, CELL, like=cells)
+    old_loss = g.rows(last_loss, like=cells)
+    score = losses(g, cells, old_cells, old_loss, route)
+    router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"])
+    chosen_loss = g.route_score(router)
+    knob = g.affine(g.route_price(router), -1, 0)
+
+    results, inputs, kept = [None], [None], [None]
+    for path, make in ((1, lambda x: g.resize(x, "bicubic", SCALE)),
+                       (2, lambda x: small_net(g, x, small)),
+                       (3, lambda x: large_net(g, x, large, predictors, knob))):
+        with g.branch(router, path, PATHS[path], cells) as x:
+            results.append(make(x))
+            inputs.append(x)
+            kept.append(g.scatter(router, path, chosen_loss))
+    doubled = g.assemble(g.gather(router, results, g.patches(previous, CELL, like=cells)))
+    g.output("frame_2x", doubled)
+    g.state_write(previous, doubled)
+    g.state_write(reference, g.assemble(g.gather(router, inputs, old_cells)))
+    g.state_write(last_loss, g.collect(g.gather(router, kept, old_loss)))
     return g
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("weights")
+    parser.add_argument("route")
     parser.add_argument("out")
-    parser.add_argument("--max-height", type=int, default=2160)
-    parser.add_argument("--max-width", type=int, default=3840)
+    parser.add_argument("--name", default="sr2x")
+    parser.add_argument("--max-height", type=int, default=4320)
+    parser.add_argument("--max-width", type=int, default=7680)
     args = parser.parse_args()
-    g = build(np.load(args.weights), args.max_height, args.max_width)
+    g = build(np.load(args.weights), np.load(args.route), args.name, args.max_height, args.max_width)
     g.write(args.out)
     total = sum(block.bytes for block in g.blocks)
     print(f"{args.out}: {len(g.nodes)} nodes, {len(g.blocks)} blocks, {total} bytes of weights")

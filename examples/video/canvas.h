@@ -44,7 +44,7 @@ void canvas_text(const canvas *out, int x, int y, int scale, const char *text, c
 void canvas_label(const canvas *out, int x, int y, int scale, const char *text, canvas_colour colour);
 
 /* Copies a part of another canvas, each pixel as a square of factor x factor. */
-void canvas_crop(const canvas *out, int x, int y, const canvas *from, int from_x, int from_y, int width,
-                 int height, int factor);
+void canvas_crop(const canvas *out, int x, int y, const canvas *from, int from_x, int from_y, int width, int height,
+                 int factor);
 
 #endif

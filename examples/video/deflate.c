@@ -9,8 +9,13 @@
 #include <string.h>
 
 enum {
-    MATCH_MIN = 4, MATCH_MAX = 258, CHAIN = 12,
-    LITERALS = 286, DISTANCES = 30, LENGTH_CODES = 19, END_OF_BLOCK = 256
+    MATCH_MIN = 4,
+    MATCH_MAX = 258,
+    CHAIN = 12,
+    LITERALS = 286,
+    DISTANCES = 30,
+    LENGTH_CODES = 19,
+    END_OF_BLOCK = 256
 };
 
 /* First length (distance) of each code and its extra bits, RFC 1951 section 3.2.5. */
@@ -18,8 +23,8 @@ static const uint16_t length_first[29] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  1
                                           31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
 static const uint8_t length_extra[29] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
                                          2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-static const uint16_t distance_first[30] = {1,   2,   3,   4,   5,   7,    9,    13,   17,   25,
-                                            33,  49,  65,  97,  129, 193,  257,  385,  513,  769,
+static const uint16_t distance_first[30] = {1,    2,    3,    4,    5,    7,    9,    13,    17,    25,
+                                            33,   49,   65,   97,   129,  193,  257,  385,   513,   769,
                                             1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
 static const uint8_t distance_extra[30] = {0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  5,  5,  6,
                                            6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
@@ -31,7 +36,8 @@ typedef struct code {
 
 /* --- bits --------------------------------------------------------------------------------- */
 
-static void byte_out(deflate_state *s, uint8_t byte) {
+static void byte_out(deflate_state *s, uint8_t byte)
+{
     s->out[s->out_count++] = byte;
     if (s->out_count == DEFLATE_OUT) {
         s->sink(s->user, s->out, s->out_count);
@@ -39,7 +45,8 @@ static void byte_out(deflate_state *s, uint8_t byte) {
     }
 }
 
-static void bits_out(deflate_state *s, uint32_t value, int count) {
+static void bits_out(deflate_state *s, uint32_t value, int count)
+{
     s->bits |= (uint64_t)value << s->bit_count;
     for (s->bit_count += count; s->bit_count >= 8; s->bit_count -= 8) {
         byte_out(s, (uint8_t)s->bits);
@@ -56,7 +63,8 @@ typedef struct tree {
 } tree;
 
 /* The lightest node without a parent; -1 when none is left. */
-static int take_lightest(const tree *t) {
+static int take_lightest(const tree *t)
+{
     int best = -1;
     for (int i = 0; i < t->nodes; i++)
         if (t->weight[i] && t->parent[i] < 0 && (best < 0 || t->weight[i] < t->weight[best]))
@@ -64,7 +72,8 @@ static int take_lightest(const tree *t) {
     return best;
 }
 
-static void join_all(tree *t) {
+static void join_all(tree *t)
+{
     for (;;) {
         int a = take_lightest(t);
         if (a < 0)
@@ -81,7 +90,8 @@ static void join_all(tree *t) {
     }
 }
 
-static int depths(const tree *t, int n, uint8_t *length) {
+static int depths(const tree *t, int n, uint8_t *length)
+{
     int longest = 0;
     for (int i = 0; i < n; i++) {
         int depth = 0;
@@ -94,7 +104,8 @@ static int depths(const tree *t, int n, uint8_t *length) {
 }
 
 /* Where a code comes out longer than allowed, the weights are flattened and it is built again. */
-static void build_lengths(uint32_t *weight, int n, int limit, uint8_t *length) {
+static void build_lengths(uint32_t *weight, int n, int limit, uint8_t *length)
+{
     tree t;
     do {
         t.nodes = n;
@@ -107,7 +118,8 @@ static void build_lengths(uint32_t *weight, int n, int limit, uint8_t *length) {
     } while (depths(&t, n, length) > limit);
 }
 
-static void build_code(uint32_t *weight, int n, int limit, code *c) {
+static void build_code(uint32_t *weight, int n, int limit, code *c)
+{
     uint32_t next = 0;
     int used = 0;
     for (int i = 0; i < n; i++)
@@ -131,23 +143,22 @@ static void build_code(uint32_t *weight, int n, int limit, code *c) {
     }
 }
 
-static void symbol_out(deflate_state *s, const code *c, int symbol) {
-    bits_out(s, c->bits[symbol], c->length[symbol]);
-}
+static void symbol_out(deflate_state *s, const code *c, int symbol) { bits_out(s, c->bits[symbol], c->length[symbol]); }
 
 /* --- one block ---------------------------------------------------------------------------- */
 
 /* The last entry of an ascending table that is not above value. */
-static int code_of(const uint16_t *first, int n, uint32_t value) {
+static int code_of(const uint16_t *first, int n, uint32_t value)
+{
     int i = n - 1;
     while (first[i] > value)
         i--;
     return i;
 }
 
-static void write_lengths(deflate_state *s, const code *literals, const code *distances) {
-    static const uint8_t order[LENGTH_CODES] = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
-                                                11, 4,  12, 3, 13, 2, 14, 1, 15};
+static void write_lengths(deflate_state *s, const code *literals, const code *distances)
+{
+    static const uint8_t order[LENGTH_CODES] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
     uint32_t weight[LENGTH_CODES] = {0};
     code c;
     for (int i = 0; i < LITERALS; i++)
@@ -166,7 +177,8 @@ static void write_lengths(deflate_state *s, const code *literals, const code *di
         symbol_out(s, &c, distances->length[i]);
 }
 
-static void write_symbols(deflate_state *s, const code *literals, const code *distances) {
+static void write_symbols(deflate_state *s, const code *literals, const code *distances)
+{
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t length = s->symbols[i] >> 16, low = s->symbols[i] & 0xffff;
         if (length == 0) {
@@ -182,7 +194,8 @@ static void write_symbols(deflate_state *s, const code *literals, const code *di
     symbol_out(s, literals, END_OF_BLOCK);
 }
 
-static void write_block(deflate_state *s, int last) {
+static void write_block(deflate_state *s, int last)
+{
     uint32_t literal_weight[LITERALS] = {0}, distance_weight[DISTANCES] = {0};
     code literals, distances;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -201,18 +214,21 @@ static void write_block(deflate_state *s, int last) {
 
 /* --- matches ------------------------------------------------------------------------------ */
 
-static uint32_t hash(const uint8_t *p) {
+static uint32_t hash(const uint8_t *p)
+{
     uint32_t v = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
     return (v * 2654435761u) >> 17;
 }
 
-static void remember(deflate_state *s, uint32_t at) {
+static void remember(deflate_state *s, uint32_t at)
+{
     uint32_t h = hash(s->window + at), position = s->base + at;
     s->previous[position % DEFLATE_BLOCK] = s->head[h];
     s->head[h] = position + 1;
 }
 
-static uint32_t match_length(const uint8_t *a, const uint8_t *b, uint32_t limit) {
+static uint32_t match_length(const uint8_t *a, const uint8_t *b, uint32_t limit)
+{
     uint32_t n = 0;
     while (n < limit && a[n] == b[n])
         n++;
@@ -220,7 +236,8 @@ static uint32_t match_length(const uint8_t *a, const uint8_t *b, uint32_t limit)
 }
 
 /* Longest earlier occurrence within the window, among the CHAIN latest. */
-static uint32_t find(const deflate_state *s, uint32_t at, uint32_t limit, uint32_t *distance) {
+static uint32_t find(const deflate_state *s, uint32_t at, uint32_t limit, uint32_t *distance)
+{
     uint32_t best = 0, position = s->base + at, candidate = s->head[hash(s->window + at)];
     for (int i = 0; i < CHAIN && candidate > s->base; i++) {
         uint32_t earlier = candidate - 1;
@@ -236,7 +253,8 @@ static uint32_t find(const deflate_state *s, uint32_t at, uint32_t limit, uint32
     return best >= MATCH_MIN ? best : 0;
 }
 
-static void compress_block(deflate_state *s, int last) {
+static void compress_block(deflate_state *s, int last)
+{
     uint32_t at = DEFLATE_BLOCK, end = DEFLATE_BLOCK + s->filled;
     s->count = 0;
     while (at < end) {
@@ -256,7 +274,8 @@ static void compress_block(deflate_state *s, int last) {
 
 /* --- the stream --------------------------------------------------------------------------- */
 
-void deflate_begin(deflate_state *state, deflate_sink *sink, void *user) {
+void deflate_begin(deflate_state *state, deflate_sink *sink, void *user)
+{
     memset(state, 0, sizeof *state);
     state->sink = sink;
     state->user = user;
@@ -265,7 +284,8 @@ void deflate_begin(deflate_state *state, deflate_sink *sink, void *user) {
     byte_out(state, 0x9c);
 }
 
-static void checksum(deflate_state *s, const uint8_t *bytes, size_t size) {
+static void checksum(deflate_state *s, const uint8_t *bytes, size_t size)
+{
     for (size_t i = 0; i < size; i++) {
         s->adler_a += bytes[i];
         s->adler_a -= s->adler_a >= 65521 ? 65521 : 0;
@@ -274,7 +294,8 @@ static void checksum(deflate_state *s, const uint8_t *bytes, size_t size) {
     }
 }
 
-void deflate_put(deflate_state *state, const uint8_t *bytes, size_t size) {
+void deflate_put(deflate_state *state, const uint8_t *bytes, size_t size)
+{
     checksum(state, bytes, size);
     while (size > 0) {
         size_t room = DEFLATE_BLOCK - state->filled, n = size < room ? size : room;
@@ -287,7 +308,8 @@ void deflate_put(deflate_state *state, const uint8_t *bytes, size_t size) {
     }
 }
 
-void deflate_end(deflate_state *state) {
+void deflate_end(deflate_state *state)
+{
     compress_block(state, 1);
     if (state->bit_count)
         bits_out(state, 0, 8 - state->bit_count);

@@ -17,10 +17,10 @@ typedef void deflate_sink(void *user, const uint8_t *bytes, size_t size);
 typedef struct deflate_state {
     deflate_sink *sink;
     void *user;
-    uint8_t window[2 * DEFLATE_BLOCK]; /* the block before, then the one being filled */
-    uint32_t filled, base;             /* bytes in this block; absolute position of window[0] */
-    uint32_t head[DEFLATE_HASH];       /* hash -> absolute position + 1 of its last occurrence */
-    uint32_t previous[DEFLATE_BLOCK];  /* position -> the occurrence before it */
+    uint8_t window[2 * DEFLATE_BLOCK];   /* the block before, then the one being filled */
+    uint32_t filled, base;               /* bytes in this block; absolute position of window[0] */
+    uint32_t head[DEFLATE_HASH];         /* hash -> absolute position + 1 of its last occurrence */
+    uint32_t previous[DEFLATE_BLOCK];    /* position -> the occurrence before it */
     uint32_t symbols[DEFLATE_BLOCK + 1]; /* length << 16 | distance, or a literal (length 0) */
     uint32_t count;
     uint32_t adler_a, adler_b;

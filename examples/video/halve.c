@@ -30,22 +30,26 @@ typedef struct job {
     bool crop_only;
 } job;
 
-static int fail(const char *what, const y4m_error *error) {
+static int fail(const char *what, const y4m_error *error)
+{
     char text[256];
     y4m_message(error, text, sizeof text);
     fprintf(stderr, "halve: %s: %s\n", what, text);
     return 1;
 }
 
-static void usage(FILE *to) {
+static void usage(FILE *to)
+{
     fputs("usage: halve [--crop-only] [--quiet] INPUT.y4m OUTPUT.y4m   (- is standard input or output)\n"
           "Crops to a multiple of 4 and halves every plane (MATLAB-style bicubic).\n"
           "  --crop-only  write the cropped clip at its full size: the reference\n"
-          "  --quiet      no progress on standard error\n", to);
+          "  --quiet      no progress on standard error\n",
+          to);
 }
 
 /* Returns -1 to go on, or the exit code. */
-static int read_options(int argc, char **argv, options *o) {
+static int read_options(int argc, char **argv, options *o)
+{
     memset(o, 0, sizeof *o);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--crop-only") == 0)
@@ -68,19 +72,22 @@ static int read_options(int argc, char **argv, options *o) {
     return usage(stderr), 2;
 }
 
-static picture_plane plane_of(const y4m_info *layout, int plane, const y4m_info *extent, uint8_t *frame) {
+static picture_plane plane_of(const y4m_info *layout, int plane, const y4m_info *extent, uint8_t *frame)
+{
     return (picture_plane){frame + y4m_plane_offset(layout, plane), y4m_row_bytes(layout, plane),
                            y4m_plane_width(extent, plane), y4m_plane_height(extent, plane),
                            y4m_facts(layout->layout)->bits};
 }
 
-static void copy_plane(const picture_plane *out, const picture_plane *in, size_t row_bytes) {
+static void copy_plane(const picture_plane *out, const picture_plane *in, size_t row_bytes)
+{
     for (int y = 0; y < out->height; y++)
-        memcpy((uint8_t *)out->data + (size_t)y * out->stride_bytes,
-               (uint8_t *)in->data + (size_t)y * in->stride_bytes, row_bytes);
+        memcpy((uint8_t *)out->data + (size_t)y * out->stride_bytes, (uint8_t *)in->data + (size_t)y * in->stride_bytes,
+               row_bytes);
 }
 
-static void make_frame(job *j) {
+static void make_frame(job *j)
+{
     for (int plane = 0; plane < y4m_planes(&j->in.info); plane++) {
         picture_plane in = plane_of(&j->in.info, plane, &j->cropped, j->frame);
         picture_plane out = plane_of(&j->out.info, plane, &j->out.info, j->result);
@@ -91,7 +98,8 @@ static void make_frame(job *j) {
     }
 }
 
-static int run(job *j, const options *o) {
+static int run(job *j, const options *o)
+{
     progress p;
     y4m_status status = Y4M_OK;
     progress_start(&p, y4m_frames_expected(&j->in), o->quiet);
@@ -109,7 +117,8 @@ static int run(job *j, const options *o) {
     return code;
 }
 
-static int set_up(job *j, const options *o) {
+static int set_up(job *j, const options *o)
+{
     y4m_error error;
     int input, output;
     if (y4m_open_input(o->input, &input, &error))
@@ -137,7 +146,8 @@ static int set_up(job *j, const options *o) {
     return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     static job j;
     options o;
     int code = read_options(argc, argv, &o);

@@ -38,16 +38,16 @@ static const phases sitings[] = {
 /* Keys at distance 1/4, 3/4, 5/4, 7/4, halved and times 256: one side of a symmetric kernel. */
 static const int32_t halving[4] = {111, 29, -9, -3};
 
-static const void *row_of(const picture_plane *plane, int y) {
+static const void *row_of(const picture_plane *plane, int y)
+{
     return (const uint8_t *)plane->data + (size_t)y * plane->stride_bytes;
 }
 
-static int clamp(int value, int low, int high) {
-    return value < low ? low : value > high ? high : value;
-}
+static int clamp(int value, int low, int high) { return value < low ? low : value > high ? high : value; }
 
 /* Symmetric: ... 1 0 | 0 1 2 ... n-1 | n-1 n-2 ..., for planes however small. */
-static int mirror(int i, int n) {
+static int mirror(int i, int n)
+{
     int period = 2 * n;
     i = (i % period + period) % period;
     return i < n ? i : period - 1 - i;
@@ -56,50 +56,52 @@ static int mirror(int i, int n) {
 /* --- doubling ----------------------------------------------------------------------------- */
 
 /* Down the columns: four input rows into one, times 1024. 8 and 10 bits differ in type only. */
-#define MIX_4_ROWS(name, sample)                                                                    \
-    static void name(int32_t *restrict out, const void *const rows[4], const int32_t w[4], int n) { \
-        const sample *restrict a = rows[0], *restrict b = rows[1];                                  \
-        const sample *restrict c = rows[2], *restrict d = rows[3];                                  \
-        const int32_t wa = w[0], wb = w[1], wc = w[2], wd = w[3];                                   \
-        for (int i = 0; i < n; i++)                                                                 \
-            out[i] = wa * a[i] + wb * b[i] + wc * c[i] + wd * d[i];                                 \
+#define MIX_4_ROWS(name, sample)                                                                  \
+    static void name(int32_t *restrict out, const void *const rows[4], const int32_t w[4], int n) \
+    {                                                                                             \
+        const sample *restrict a = rows[0], *restrict b = rows[1];                                \
+        const sample *restrict c = rows[2], *restrict d = rows[3];                                \
+        const int32_t wa = w[0], wb = w[1], wc = w[2], wd = w[3];                                 \
+        for (int i = 0; i < n; i++)                                                               \
+            out[i] = wa * a[i] + wb * b[i] + wc * c[i] + wd * d[i];                               \
     }
 MIX_4_ROWS(mix_4_rows_8, uint8_t)
 MIX_4_ROWS(mix_4_rows_16, uint16_t)
 
-static inline int32_t round_clip(int32_t sum, int shift, int32_t max) {
+static inline int32_t round_clip(int32_t sum, int shift, int32_t max)
+{
     int32_t value = (sum + (1 << (shift - 1))) >> shift;
     return value < 0 ? 0 : value > max ? max : value;
 }
 
 /* Along a row, two outputs for each input. The largest sum, 10 bits times 1.24 * 1.24 * 2^20, stays
  * below 2^31. A row of odd length ends with an even phase. */
-#define SPREAD_ROW(name, sample)                                                              \
-    static void name(void *to, const int32_t *restrict m, const phases *p, int n, int32_t max) { \
-        sample *restrict out = to;                                                            \
+#define SPREAD_ROW(name, sample)                                                                      \
+    static void name(void *to, const int32_t *restrict m, const phases *p, int n, int32_t max)        \
+    {                                                                                                 \
+        sample *restrict out = to;                                                                    \
         const int32_t e0 = p->taps[0][0], e1 = p->taps[0][1], e2 = p->taps[0][2], e3 = p->taps[0][3]; \
         const int32_t o0 = p->taps[1][0], o1 = p->taps[1][1], o2 = p->taps[1][2], o3 = p->taps[1][3]; \
-        int k = 0;                                                                            \
-        for (; k < n / 2; k++) {                                                              \
-            int32_t even = e0 * m[k - 2] + e1 * m[k - 1] + e2 * m[k] + e3 * m[k + 1];         \
-            int32_t odd = o0 * m[k - 1] + o1 * m[k] + o2 * m[k + 1] + o3 * m[k + 2];          \
-            out[2 * k] = (sample)round_clip(even, 2 * DOUBLE_BITS, max);                      \
-            out[2 * k + 1] = (sample)round_clip(odd, 2 * DOUBLE_BITS, max);                   \
-        }                                                                                     \
-        if (n & 1) {                                                                          \
-            int32_t even = e0 * m[k - 2] + e1 * m[k - 1] + e2 * m[k] + e3 * m[k + 1];         \
-            out[2 * k] = (sample)round_clip(even, 2 * DOUBLE_BITS, max);                      \
-        }                                                                                     \
+        int k = 0;                                                                                    \
+        for (; k < n / 2; k++) {                                                                      \
+            int32_t even = e0 * m[k - 2] + e1 * m[k - 1] + e2 * m[k] + e3 * m[k + 1];                 \
+            int32_t odd = o0 * m[k - 1] + o1 * m[k] + o2 * m[k + 1] + o3 * m[k + 2];                  \
+            out[2 * k] = (sample)round_clip(even, 2 * DOUBLE_BITS, max);                              \
+            out[2 * k + 1] = (sample)round_clip(odd, 2 * DOUBLE_BITS, max);                           \
+        }                                                                                             \
+        if (n & 1) {                                                                                  \
+            int32_t even = e0 * m[k - 2] + e1 * m[k - 1] + e2 * m[k] + e3 * m[k + 1];                 \
+            out[2 * k] = (sample)round_clip(even, 2 * DOUBLE_BITS, max);                              \
+        }                                                                                             \
     }
 SPREAD_ROW(spread_row_8, uint8_t)
 SPREAD_ROW(spread_row_16, uint16_t)
 
-size_t picture_double_scratch(int input_width) {
-    return ((size_t)input_width + 2 * PAD) * sizeof(int32_t);
-}
+size_t picture_double_scratch(int input_width) { return ((size_t)input_width + 2 * PAD) * sizeof(int32_t); }
 
-void picture_double(const picture_plane *out, const picture_plane *in, picture_siting across,
-                    picture_siting down, int first, int end, void *scratch) {
+void picture_double(const picture_plane *out, const picture_plane *in, picture_siting across, picture_siting down,
+                    int first, int end, void *scratch)
+{
     int32_t *mixed = (int32_t *)scratch + PAD;
     const int32_t max = (1 << in->bits) - 1;
     const bool wide = in->bits > 8;
@@ -119,36 +121,37 @@ void picture_double(const picture_plane *out, const picture_plane *in, picture_s
 /* --- halving ------------------------------------------------------------------------------ */
 
 /* Eight input rows into one, times 256; rows[i] and rows[7 - i] share a weight. */
-#define MIX_8_ROWS(name, sample)                                                       \
-    static void name(int32_t *restrict out, const void *const rows[8], int n) {        \
-        const sample *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];           \
-        const sample *e = rows[4], *f = rows[5], *g = rows[6], *h = rows[7];           \
-        for (int i = 0; i < n; i++)                                                    \
-            out[i] = halving[0] * (d[i] + e[i]) + halving[1] * (c[i] + f[i]) +         \
-                     halving[2] * (b[i] + g[i]) + halving[3] * (a[i] + h[i]);          \
+#define MIX_8_ROWS(name, sample)                                                                            \
+    static void name(int32_t *restrict out, const void *const rows[8], int n)                               \
+    {                                                                                                       \
+        const sample *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];                                \
+        const sample *e = rows[4], *f = rows[5], *g = rows[6], *h = rows[7];                                \
+        for (int i = 0; i < n; i++)                                                                         \
+            out[i] = halving[0] * (d[i] + e[i]) + halving[1] * (c[i] + f[i]) + halving[2] * (b[i] + g[i]) + \
+                     halving[3] * (a[i] + h[i]);                                                            \
     }
 MIX_8_ROWS(mix_8_rows_8, uint8_t)
 MIX_8_ROWS(mix_8_rows_16, uint16_t)
 
 /* Along a row: outputs sit between inputs 2x and 2x + 1. */
-#define HALVE_ROW(name, sample)                                                          \
-    static void name(void *to, const int32_t *restrict mixed, int n, int32_t max) {      \
-        sample *restrict out = to;                                                       \
-        for (int x = 0; x < n; x++) {                                                    \
-            const int32_t *m = mixed + 2 * x;                                            \
-            int32_t sum = halving[0] * (m[0] + m[1]) + halving[1] * (m[-1] + m[2]) +     \
-                          halving[2] * (m[-2] + m[3]) + halving[3] * (m[-3] + m[4]);     \
-            out[x] = (sample)round_clip(sum, 2 * HALVE_BITS, max);                       \
-        }                                                                                \
+#define HALVE_ROW(name, sample)                                                                                    \
+    static void name(void *to, const int32_t *restrict mixed, int n, int32_t max)                                  \
+    {                                                                                                              \
+        sample *restrict out = to;                                                                                 \
+        for (int x = 0; x < n; x++) {                                                                              \
+            const int32_t *m = mixed + 2 * x;                                                                      \
+            int32_t sum = halving[0] * (m[0] + m[1]) + halving[1] * (m[-1] + m[2]) + halving[2] * (m[-2] + m[3]) + \
+                          halving[3] * (m[-3] + m[4]);                                                             \
+            out[x] = (sample)round_clip(sum, 2 * HALVE_BITS, max);                                                 \
+        }                                                                                                          \
     }
 HALVE_ROW(halve_row_8, uint8_t)
 HALVE_ROW(halve_row_16, uint16_t)
 
-size_t picture_halve_scratch(int input_width) {
-    return ((size_t)input_width + 2 * PAD) * sizeof(int32_t);
-}
+size_t picture_halve_scratch(int input_width) { return ((size_t)input_width + 2 * PAD) * sizeof(int32_t); }
 
-void picture_halve(const picture_plane *out, const picture_plane *in, int first, int end, void *scratch) {
+void picture_halve(const picture_plane *out, const picture_plane *in, int first, int end, void *scratch)
+{
     int32_t *mixed = (int32_t *)scratch + PAD;
     const int32_t max = (1 << in->bits) - 1;
     const bool wide = in->bits > 8;

@@ -34,8 +34,8 @@ typedef enum picture_siting { PICTURE_BETWEEN, PICTURE_COSITED } picture_siting;
  * Calls for different rows may run at the same time, each with scratch of its own:
  * picture_double_scratch(in->width) bytes aligned for int32_t. */
 size_t picture_double_scratch(int input_width);
-void picture_double(const picture_plane *out, const picture_plane *in, picture_siting across,
-                    picture_siting down, int first, int end, void *scratch);
+void picture_double(const picture_plane *out, const picture_plane *in, picture_siting across, picture_siting down,
+                    int first, int end, void *scratch);
 
 /* Halves as MATLAB's imresize(x, 0.5, 'bicubic') does: the kernel widened by two against aliasing
  * (8 taps), pixel centres aligned, edges mirrored; rounded once. out has (in + 1) / 2 samples a side.

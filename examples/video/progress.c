@@ -11,20 +11,23 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now(void) {
+static double now(void)
+{
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void progress_start(progress *p, int64_t total, bool quiet) {
+void progress_start(progress *p, int64_t total, bool quiet)
+{
     double time = now();
     *p = (progress){.total = total, .start = time, .shown = time, .quiet = quiet};
     p->terminal = isatty(STDERR_FILENO) == 1;
 }
 
 /* Wall time as m:ss, or h:mm:ss from an hour on. */
-static void clock_text(char *text, size_t size, double seconds) {
+static void clock_text(char *text, size_t size, double seconds)
+{
     int64_t s = seconds > 0 ? (int64_t)(seconds + 0.5) : 0;
     if (s >= 3600)
         snprintf(text, size, "%lld:%02d:%02d", (long long)(s / 3600), (int)(s / 60 % 60), (int)(s % 60));
@@ -32,7 +35,8 @@ static void clock_text(char *text, size_t size, double seconds) {
         snprintf(text, size, "%d:%02d", (int)(s / 60), (int)(s % 60));
 }
 
-static int describe(const progress *p, double elapsed, char *line, size_t size) {
+static int describe(const progress *p, double elapsed, char *line, size_t size)
+{
     char spent[32], left[32];
     double fps = elapsed > 0 ? (double)p->done / elapsed : 0;
     clock_text(spent, sizeof spent, elapsed);
@@ -41,11 +45,12 @@ static int describe(const progress *p, double elapsed, char *line, size_t size) 
     int64_t rest = p->total > p->done ? p->total - p->done : 0;
     int percent = (int)(p->done >= p->total ? 100 : 100 * p->done / p->total);
     clock_text(left, sizeof left, fps > 0 ? (double)rest / fps : 0);
-    return snprintf(line, size, "frame %lld/%lld (%d%%); %.1f fps; elapsed %s; remaining %s",
-                    (long long)p->done, (long long)p->total, percent, fps, spent, left);
+    return snprintf(line, size, "frame %lld/%lld (%d%%); %.1f fps; elapsed %s; remaining %s", (long long)p->done,
+                    (long long)p->total, percent, fps, spent, left);
 }
 
-void progress_step(progress *p) {
+void progress_step(progress *p)
+{
     p->done++;
     if (p->quiet)
         return;
@@ -64,13 +69,15 @@ void progress_step(progress *p) {
     fflush(stderr);
 }
 
-void progress_break(progress *p) {
+void progress_break(progress *p)
+{
     if (p->terminal && p->columns > 0)
         fputc('\n', stderr);
     p->columns = 0;
 }
 
-void progress_end(progress *p) {
+void progress_end(progress *p)
+{
     double elapsed = now() - p->start;
     if (p->quiet)
         return;

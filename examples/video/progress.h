@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 typedef struct progress {
-    int64_t total;   /* frames to come, or below 0 where nobody knows */
+    int64_t total; /* frames to come, or below 0 where nobody knows */
     int64_t done;
     double start, shown; /* seconds of the clock */
     bool quiet, terminal;
-    int columns;     /* of the line on the terminal, to wipe what a shorter one leaves */
+    int columns; /* of the line on the terminal, to wipe what a shorter one leaves */
 } progress;
 
 void progress_start(progress *p, int64_t total, bool quiet);

@@ -11,7 +11,8 @@
 
 enum { WINDOW = 11, MAPS = 5 };
 
-static const uint8_t *row_of(const picture_plane *plane, int x, int y) {
+static const uint8_t *row_of(const picture_plane *plane, int x, int y)
+{
     size_t sample = plane->bits > 8 ? 2 : 1;
     return (const uint8_t *)plane->data + (size_t)y * plane->stride_bytes + (size_t)x * sample;
 }
@@ -20,25 +21,27 @@ static const uint8_t *row_of(const picture_plane *plane, int x, int y) {
 
 /* Summed in pieces that cannot overflow 32 bits (10 bit differences: 2048 * 1023^2 < 2^31), which
  * lets compilers use the whole width of their vectors. */
-#define ROW_ERROR(name, sample)                                             \
-    static uint64_t name(const void *left, const void *right, int n) {      \
-        const sample *a = left, *b = right;                                 \
-        uint64_t total = 0;                                                 \
-        for (int x = 0; x < n;) {                                           \
-            int end = n - x < 2048 ? n : x + 2048;                          \
-            int32_t sum = 0;                                                \
-            for (; x < end; x++) {                                          \
-                int32_t d = a[x] - b[x];                                    \
-                sum += d * d;                                               \
-            }                                                               \
-            total += (uint64_t)sum;                                         \
-        }                                                                   \
-        return total;                                                       \
+#define ROW_ERROR(name, sample)                                      \
+    static uint64_t name(const void *left, const void *right, int n) \
+    {                                                                \
+        const sample *a = left, *b = right;                          \
+        uint64_t total = 0;                                          \
+        for (int x = 0; x < n;) {                                    \
+            int end = n - x < 2048 ? n : x + 2048;                   \
+            int32_t sum = 0;                                         \
+            for (; x < end; x++) {                                   \
+                int32_t d = a[x] - b[x];                             \
+                sum += d * d;                                        \
+            }                                                        \
+            total += (uint64_t)sum;                                  \
+        }                                                            \
+        return total;                                                \
     }
 ROW_ERROR(row_error_8, uint8_t)
 ROW_ERROR(row_error_16, uint16_t)
 
-uint64_t quality_squared_error(const picture_plane *a, const picture_plane *b, int shave) {
+uint64_t quality_squared_error(const picture_plane *a, const picture_plane *b, int shave)
+{
     uint64_t total = 0;
     int n = a->width - 2 * shave;
     for (int y = shave; y < a->height - shave; y++)
@@ -46,14 +49,16 @@ uint64_t quality_squared_error(const picture_plane *a, const picture_plane *b, i
     return total;
 }
 
-double quality_psnr_of(uint64_t squared_error, uint64_t samples, int bits) {
+double quality_psnr_of(uint64_t squared_error, uint64_t samples, int bits)
+{
     double peak = (double)((1 << bits) - 1);
     if (squared_error == 0)
         return INFINITY;
     return 10 * log10(peak * peak * (double)samples / (double)squared_error);
 }
 
-double quality_psnr(const picture_plane *a, const picture_plane *b, int shave) {
+double quality_psnr(const picture_plane *a, const picture_plane *b, int shave)
+{
     int64_t w = a->width - 2 * shave, h = a->height - 2 * shave;
     return quality_psnr_of(quality_squared_error(a, b, shave), (uint64_t)(w * h), a->bits);
 }
@@ -65,7 +70,8 @@ typedef struct column_sums {
     double *a, *b, *aa, *bb, *ab;
 } column_sums;
 
-static void gaussian(double weights[WINDOW]) {
+static void gaussian(double weights[WINDOW])
+{
     double sum = 0;
     for (int i = 0; i < WINDOW; i++) {
         double d = i - WINDOW / 2;
@@ -76,7 +82,8 @@ static void gaussian(double weights[WINDOW]) {
 }
 
 #define ADD_ROW(name, sample)                                                                    \
-    static void name(const column_sums *s, const void *left, const void *right, int n, double w) { \
+    static void name(const column_sums *s, const void *left, const void *right, int n, double w) \
+    {                                                                                            \
         const sample *restrict a = left, *restrict b = right;                                    \
         double *restrict sa = s->a, *restrict sb = s->b;                                         \
         double *restrict saa = s->aa, *restrict sbb = s->bb, *restrict sab = s->ab;              \
@@ -92,7 +99,8 @@ static void gaussian(double weights[WINDOW]) {
 ADD_ROW(add_row_8, uint8_t)
 ADD_ROW(add_row_16, uint16_t)
 
-static double across(const double *column, const double weights[WINDOW]) {
+static double across(const double *column, const double weights[WINDOW])
+{
     double sum = 0;
     for (int i = 0; i < WINDOW; i++)
         sum += weights[i] * column[i];
@@ -100,24 +108,23 @@ static double across(const double *column, const double weights[WINDOW]) {
 }
 
 /* Sum of the SSIM of all window positions of one row. */
-static double row_ssim(const column_sums *s, const double weights[WINDOW], int positions, double peak) {
+static double row_ssim(const column_sums *s, const double weights[WINDOW], int positions, double peak)
+{
     const double c1 = (0.01 * peak) * (0.01 * peak), c2 = (0.03 * peak) * (0.03 * peak);
     double total = 0;
     for (int x = 0; x < positions; x++) {
         double ma = across(s->a + x, weights), mb = across(s->b + x, weights);
         double va = across(s->aa + x, weights) - ma * ma, vb = across(s->bb + x, weights) - mb * mb;
         double covariance = across(s->ab + x, weights) - ma * mb;
-        total += ((2 * ma * mb + c1) * (2 * covariance + c2)) /
-                 ((ma * ma + mb * mb + c1) * (va + vb + c2));
+        total += ((2 * ma * mb + c1) * (2 * covariance + c2)) / ((ma * ma + mb * mb + c1) * (va + vb + c2));
     }
     return total;
 }
 
-size_t quality_ssim_scratch(int width) {
-    return (size_t)width * MAPS * sizeof(double);
-}
+size_t quality_ssim_scratch(int width) { return (size_t)width * MAPS * sizeof(double); }
 
-double quality_ssim(const picture_plane *a, const picture_plane *b, int shave, void *scratch) {
+double quality_ssim(const picture_plane *a, const picture_plane *b, int shave, void *scratch)
+{
     double weights[WINDOW], total = 0, *memory = scratch;
     int w = a->width - 2 * shave, h = a->height - 2 * shave;
     int positions = w - WINDOW + 1, lines = h - WINDOW + 1;
@@ -128,8 +135,8 @@ double quality_ssim(const picture_plane *a, const picture_plane *b, int shave, v
     for (int y = 0; y < lines; y++) {
         memset(memory, 0, quality_ssim_scratch(w));
         for (int i = 0; i < WINDOW; i++)
-            (a->bits > 8 ? add_row_16 : add_row_8)(&s, row_of(a, shave, shave + y + i),
-                                                   row_of(b, shave, shave + y + i), w, weights[i]);
+            (a->bits > 8 ? add_row_16 : add_row_8)(&s, row_of(a, shave, shave + y + i), row_of(b, shave, shave + y + i),
+                                                   w, weights[i]);
         total += row_ssim(&s, weights, positions, (double)((1 << a->bits) - 1));
     }
     return total / ((double)positions * lines);

@@ -10,6 +10,7 @@
 #ifndef RASTER_H
 #define RASTER_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,12 +50,31 @@ void raster_clip(raster *r, const box *units); /* NULL: the whole picture */
 /* Copies the samples inside the clip of to. */
 void raster_copy(const raster *to, const raster *from);
 
-rgb srgb(uint32_t hex);                  /* 0xrrggbb as screens write it */
-rgb mix(rgb a, rgb b, double t);
-rgb lit(rgb colour, double factor);
-paint solid(uint32_t hex);
-paint glaze(uint32_t hex, double alpha);
-paint shaded(raster_shade *shade, const void *user);
+/* A code of 0..255 as screens have it to linear light. */
+float raster_decode(uint32_t code);
+
+static inline rgb srgb(uint32_t hex)
+{ /* 0xrrggbb */
+    return (rgb){raster_decode(hex >> 16), raster_decode(hex >> 8), raster_decode(hex)};
+}
+
+static inline rgb mix(rgb a, rgb b, double t)
+{
+    float f = (float)(t < 0 ? 0 : t > 1 ? 1 : t);
+    return (rgb){a.r + (b.r - a.r) * f, a.g + (b.g - a.g) * f, a.b + (b.b - a.b) * f};
+}
+
+static inline rgb lit(rgb colour, double factor)
+{
+    float f = (float)factor;
+    return (rgb){colour.r * f, colour.g * f, colour.b * f};
+}
+
+static inline paint solid(uint32_t hex) { return (paint){srgb(hex), 1, NULL, NULL}; }
+
+static inline paint glaze(uint32_t hex, double alpha) { return (paint){srgb(hex), (float)alpha, NULL, NULL}; }
+
+static inline paint shaded(raster_shade *shade, const void *user) { return (paint){{0, 0, 0}, 1, shade, user}; }
 
 void raster_box(const raster *r, double x, double y, double width, double height, paint p);
 void raster_polygon(const raster *r, const point *points, int n, paint p);
@@ -66,10 +86,19 @@ void raster_line(const raster *r, double x0, double y0, double x1, double y1, do
 /* Capitals, digits, & and - as rounded strokes; (x, y) is the upper left. Returns the width. */
 double raster_text(const raster *r, double x, double y, double height, double weight, const char *text, paint p);
 
+static inline double fraction(double v) { return v - floor(v); }
+
+static inline double smooth_step(double from, double to, double v)
+{
+    double t = (v - from) / (to - from);
+    t = t < 0 ? 0 : t > 1 ? 1 : t;
+    return t * t * (3 - 2 * t);
+}
+
 /* Deterministic noise: of a lattice point 0..1, smooth between lattice points, and summed octaves. */
-double noise_at(int x, int y, uint32_t seed);
-double noise(double x, double y, uint32_t seed);
-double cloudy(double x, double y, int octaves, uint32_t seed);
+double raster_noise_at(int x, int y, uint32_t seed);
+double raster_noise(double x, double y, uint32_t seed);
+double raster_clouds(double x, double y, int octaves, uint32_t seed);
 
 /* Pixels [left, right) of one row, linear light, into out (3 floats each). row: 3 * width of the
  * raster floats of scratch. */

@@ -1,6 +1,6 @@
 /* street.h: the scene of the demo clip: a street seen by a fixed camera.
  *
- * Owns: what stands (street.c) and what moves (traffic.c).
+ * Owns: what stands (street.c, houses.c) and what moves (traffic.c).
  * Relies on: raster.h. Everything is drawn by rule: no image is read.
  * Must never: depend on anything but the frame's time: a frame is the same however often it is drawn.
  */
@@ -15,6 +15,7 @@ enum { STREET_GROUND = 238, STREET_KERB = 262, STREET_ROAD_END = 356, STREET_HOR
  * difference of two pictures tells where the sky shows through. */
 enum { STREET_GLOW_PARTS = 4 };
 void street_background(const raster *r, double glow);
+void houses_paint(const raster *r);
 /* All that stands before it. */
 void street_foreground(const raster *r);
 /* Light that the clouds add to the sky, as a part of the whole. */

@@ -36,14 +36,16 @@ typedef struct span {
 /* --- errors ------------------------------------------------------------------------------- */
 
 /* Unprintable bytes of a foreign file must not reach the user's terminal. */
-static void quote(y4m_error *error, span text) {
+static void quote(y4m_error *error, span text)
+{
     size_t n = text.length < Y4M_QUOTE_MAX - 1 ? text.length : Y4M_QUOTE_MAX - 1;
     for (size_t i = 0; i < n; i++)
         error->quote[i] = text.at[i] > ' ' && text.at[i] <= '~' ? text.at[i] : '?';
     error->quote[n] = 0;
 }
 
-static y4m_status refuse(y4m_error *error, y4m_status status, span text) {
+static y4m_status refuse(y4m_error *error, y4m_status status, span text)
+{
     memset(error, 0, sizeof *error);
     error->status = status;
     quote(error, text);
@@ -55,7 +57,8 @@ typedef struct text_buffer {
     size_t size, length;
 } text_buffer;
 
-static void put(text_buffer *out, const char *format, ...) {
+static void put(text_buffer *out, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
     size_t room = out->length < out->size ? out->size - out->length : 0;
@@ -65,7 +68,8 @@ static void put(text_buffer *out, const char *format, ...) {
         out->length += (size_t)n;
 }
 
-size_t y4m_message(const y4m_error *error, char *buffer, size_t size) {
+size_t y4m_message(const y4m_error *error, char *buffer, size_t size)
+{
     text_buffer out = {buffer, size, 0};
     unsigned status = (unsigned)error->status;
     put(&out, "%s", status < Y4M_STATUS_COUNT ? texts[status] : "unknown error");
@@ -82,21 +86,22 @@ size_t y4m_message(const y4m_error *error, char *buffer, size_t size) {
 
 /* --- values of tags ----------------------------------------------------------------------- */
 
-static bool equals(span text, const char *word) {
+static bool equals(span text, const char *word)
+{
     return text.length == strlen(word) && memcmp(text.at, word, text.length) == 0;
 }
 
-static bool starts(span text, const char *word) {
+static bool starts(span text, const char *word)
+{
     size_t n = strlen(word);
     return text.length >= n && memcmp(text.at, word, n) == 0;
 }
 
-static span after(span text, size_t n) {
-    return (span){text.at + n, text.length - n};
-}
+static span after(span text, size_t n) { return (span){text.at + n, text.length - n}; }
 
 /* Digits only, and all of them; -1 for anything else or beyond 31 bits. */
-static int32_t number(span text) {
+static int32_t number(span text)
+{
     int64_t value = 0;
     if (text.length == 0)
         return -1;
@@ -110,7 +115,8 @@ static int32_t number(span text) {
     return (int32_t)value;
 }
 
-static bool side(span text, int *out) {
+static bool side(span text, int *out)
+{
     int32_t value = number(text);
     if (value <= 0)
         return false;
@@ -119,7 +125,8 @@ static bool side(span text, int *out) {
 }
 
 /* 0:0 is the format's "unknown". Some writers say 0:1 for an aspect they do not know. */
-static bool ratio(span text, bool zero_over_one, y4m_ratio *out) {
+static bool ratio(span text, bool zero_over_one, y4m_ratio *out)
+{
     const char *colon = memchr(text.at, ':', text.length);
     if (!colon)
         return false;
@@ -134,7 +141,8 @@ static bool ratio(span text, bool zero_over_one, y4m_ratio *out) {
     return out->d > 0;
 }
 
-static bool same_letters(span text, const char *lower_case) {
+static bool same_letters(span text, const char *lower_case)
+{
     size_t n = strlen(lower_case);
     if (text.length != n)
         return false;
@@ -146,7 +154,8 @@ static bool same_letters(span text, const char *lower_case) {
     return true;
 }
 
-static bool layout_named(span name, bool any_case, y4m_layout *out) {
+static bool layout_named(span name, bool any_case, y4m_layout *out)
+{
     for (int i = 0; i < Y4M_LAYOUT_COUNT; i++) {
         if (any_case ? same_letters(name, layouts[i].name) : equals(name, layouts[i].name)) {
             *out = (y4m_layout)i;
@@ -159,7 +168,8 @@ static bool layout_named(span name, bool any_case, y4m_layout *out) {
 /* --- the header line ---------------------------------------------------------------------- */
 
 /* Room is kept for what can be written; a tag beyond it could only have been dropped later. */
-static void keep_extra(y4m_info *info, span tag) {
+static void keep_extra(y4m_info *info, span tag)
+{
     size_t used = strlen(info->extra);
     if (used + 1 + tag.length + 1 > sizeof info->extra)
         return;
@@ -173,11 +183,13 @@ static void keep_extra(y4m_info *info, span tag) {
 
 /* What the tags have told beyond y4m_info: the two ways of naming a layout. */
 typedef struct layout_tags {
-    bool by_c, by_x;
+    bool by_c;
     y4m_layout c, x;
+    span unknown_x; /* matters only where no C tag says better */
 } layout_tags;
 
-static y4m_status private_tag(span tag, y4m_info *info, layout_tags *seen, y4m_error *error) {
+static void private_tag(span tag, y4m_info *info, layout_tags *seen)
+{
     static const char range[] = "XCOLORRANGE=", old_layout[] = "XYSCSS=";
     if (starts(tag, range) && equals(after(tag, sizeof range - 1), "FULL"))
         info->range = Y4M_RANGE_FULL;
@@ -185,15 +197,12 @@ static y4m_status private_tag(span tag, y4m_info *info, layout_tags *seen, y4m_e
         info->range = Y4M_RANGE_LIMITED;
     else
         keep_extra(info, tag);
-    if (starts(tag, old_layout) && !seen->by_c) {
-        seen->by_x = layout_named(after(tag, sizeof old_layout - 1), true, &seen->x);
-        if (!seen->by_x)
-            return refuse(error, Y4M_BAD_LAYOUT, tag);
-    }
-    return Y4M_OK;
+    if (starts(tag, old_layout) && !layout_named(after(tag, sizeof old_layout - 1), true, &seen->x))
+        seen->unknown_x = tag;
 }
 
-static y4m_status interlacing_tag(span tag, y4m_info *info, y4m_error *error) {
+static y4m_status interlacing_tag(span tag, y4m_info *info, y4m_error *error)
+{
     char kind = tag.length == 2 ? tag.at[1] : 0;
     if (kind == 'p' || kind == '?') {
         info->interlacing = kind;
@@ -203,25 +212,39 @@ static y4m_status interlacing_tag(span tag, y4m_info *info, y4m_error *error) {
     return refuse(error, known ? Y4M_INTERLACED : Y4M_BAD_TAG, tag);
 }
 
-static y4m_status read_tag(span tag, y4m_info *info, layout_tags *seen, y4m_error *error) {
+static y4m_status read_tag(span tag, y4m_info *info, layout_tags *seen, y4m_error *error)
+{
     span value = after(tag, 1);
     bool good = true;
     switch (tag.at[0]) {
-    case 'W': good = side(value, &info->width); break;
-    case 'H': good = side(value, &info->height); break;
-    case 'F': good = ratio(value, false, &info->rate); break;
-    case 'A': good = ratio(value, true, &info->aspect); break;
-    case 'I': return interlacing_tag(tag, info, error);
-    case 'X': return private_tag(tag, info, seen, error);
+    case 'W':
+        good = side(value, &info->width);
+        break;
+    case 'H':
+        good = side(value, &info->height);
+        break;
+    case 'F':
+        good = ratio(value, false, &info->rate);
+        break;
+    case 'A':
+        good = ratio(value, true, &info->aspect);
+        break;
+    case 'I':
+        return interlacing_tag(tag, info, error);
+    case 'X':
+        private_tag(tag, info, seen);
+        break;
     case 'C':
         seen->by_c = layout_named(value, false, &seen->c);
         return seen->by_c ? Y4M_OK : refuse(error, Y4M_BAD_LAYOUT, tag);
-    default: break;
+    default:
+        break;
     }
     return good ? Y4M_OK : refuse(error, Y4M_BAD_TAG, tag);
 }
 
-static span next_tag(span *rest) {
+static span next_tag(span *rest)
+{
     size_t skip = 0, n = 0;
     while (skip < rest->length && rest->at[skip] == ' ')
         skip++;
@@ -234,7 +257,8 @@ static span next_tag(span *rest) {
 }
 
 /* Checked for twice the size, since that is what callers go on to allocate. */
-static y4m_status check_size(const y4m_info *info, y4m_error *error) {
+static y4m_status check_size(const y4m_info *info, y4m_error *error)
+{
     if (info->width == 0 || info->height == 0)
         return refuse(error, Y4M_NO_SIZE, (span){info->width ? "H" : "W", 1});
     uint64_t bytes = (uint64_t)info->width * (uint64_t)info->height * Y4M_PLANES_MAX * 4 * 2;
@@ -245,10 +269,11 @@ static y4m_status check_size(const y4m_info *info, y4m_error *error) {
     return refuse(error, Y4M_TOO_LARGE, (span){text, (size_t)n});
 }
 
-y4m_status y4m_parse_header(const char *line, size_t length, y4m_info *info, y4m_error *error) {
+y4m_status y4m_parse_header(const char *line, size_t length, y4m_info *info, y4m_error *error)
+{
     static const char magic[] = "YUV4MPEG2";
     span rest = {line, length};
-    layout_tags seen = {false, false, Y4M_LAYOUT_420JPEG, Y4M_LAYOUT_420JPEG};
+    layout_tags seen = {false, Y4M_LAYOUT_420JPEG, Y4M_LAYOUT_420JPEG, {NULL, 0}};
     memset(info, 0, sizeof *info);
     memset(error, 0, sizeof *error);
     if (rest.length > 0 && rest.at[rest.length - 1] == '\r')
@@ -260,12 +285,15 @@ y4m_status y4m_parse_header(const char *line, size_t length, y4m_info *info, y4m
         if (status)
             return status;
     }
+    if (!seen.by_c && seen.unknown_x.at)
+        return refuse(error, Y4M_BAD_LAYOUT, seen.unknown_x);
     info->layout = seen.by_c ? seen.c : seen.x;
     return check_size(info, error);
 }
 
 /* Adds text unless the line, its newline included, would grow beyond the limit. */
-static void add_if_fits(char *line, const char *text, size_t length) {
+static void add_if_fits(char *line, const char *text, size_t length)
+{
     size_t used = strlen(line);
     if (used + length + 1 > Y4M_HEADER_WRITE_MAX)
         return;
@@ -273,7 +301,8 @@ static void add_if_fits(char *line, const char *text, size_t length) {
     line[used + length] = 0;
 }
 
-static void add_extras(char *line, const char *extra) {
+static void add_extras(char *line, const char *extra)
+{
     while (*extra) {
         size_t n = 1 + strcspn(extra + 1, " ");
         add_if_fits(line, extra, n);
@@ -281,7 +310,8 @@ static void add_extras(char *line, const char *extra) {
     }
 }
 
-size_t y4m_format_header(const y4m_info *info, char line[Y4M_HEADER_WRITE_MAX + 1]) {
+size_t y4m_format_header(const y4m_info *info, char line[Y4M_HEADER_WRITE_MAX + 1])
+{
     static const char *const ranges[] = {"", " XCOLORRANGE=LIMITED", " XCOLORRANGE=FULL"};
     char tag[64];
     /* The longest line without aspect and X tags has 82 bytes, so what matters always fits. */
@@ -309,43 +339,40 @@ size_t y4m_format_header(const y4m_info *info, char line[Y4M_HEADER_WRITE_MAX + 
 
 /* --- geometry ----------------------------------------------------------------------------- */
 
-const y4m_layout_facts *y4m_facts(y4m_layout layout) {
-    return &layouts[layout];
-}
+const y4m_layout_facts *y4m_facts(y4m_layout layout) { return &layouts[layout]; }
 
-int y4m_planes(const y4m_info *info) {
-    return info->layout == Y4M_LAYOUT_MONO ? 1 : 3;
-}
+int y4m_planes(const y4m_info *info) { return info->layout == Y4M_LAYOUT_MONO ? 1 : 3; }
 
-int y4m_plane_width(const y4m_info *info, int plane) {
+int y4m_plane_width(const y4m_info *info, int plane)
+{
     int halved = plane > 0 && layouts[info->layout].halved_x;
     return halved ? (info->width + 1) / 2 : info->width;
 }
 
-int y4m_plane_height(const y4m_info *info, int plane) {
+int y4m_plane_height(const y4m_info *info, int plane)
+{
     int halved = plane > 0 && layouts[info->layout].halved_y;
     return halved ? (info->height + 1) / 2 : info->height;
 }
 
-size_t y4m_sample_bytes(const y4m_info *info) {
-    return layouts[info->layout].bits > 8 ? 2 : 1;
-}
+size_t y4m_sample_bytes(const y4m_info *info) { return layouts[info->layout].bits > 8 ? 2 : 1; }
 
-size_t y4m_row_bytes(const y4m_info *info, int plane) {
+size_t y4m_row_bytes(const y4m_info *info, int plane)
+{
     return (size_t)y4m_plane_width(info, plane) * y4m_sample_bytes(info);
 }
 
-size_t y4m_plane_bytes(const y4m_info *info, int plane) {
+size_t y4m_plane_bytes(const y4m_info *info, int plane)
+{
     return y4m_row_bytes(info, plane) * (size_t)y4m_plane_height(info, plane);
 }
 
-size_t y4m_plane_offset(const y4m_info *info, int plane) {
+size_t y4m_plane_offset(const y4m_info *info, int plane)
+{
     size_t offset = 0;
     for (int i = 0; i < plane; i++)
         offset += y4m_plane_bytes(info, i);
     return offset;
 }
 
-size_t y4m_frame_bytes(const y4m_info *info) {
-    return y4m_plane_offset(info, y4m_planes(info));
-}
+size_t y4m_frame_bytes(const y4m_info *info) { return y4m_plane_offset(info, y4m_planes(info)); }

@@ -33,66 +33,67 @@ enum {
 };
 
 /* One list makes the enum and the texts. The name of the thing at fault is added by y4m_message. */
-#define Y4M_STATUS_LIST(X)                                            \
-    X(OK, "no error")                                                 \
-    X(END, "end of the stream")                                       \
-    X(STOPPED, "stopped by request")                                  \
-    X(EMPTY, "the input is empty")                                    \
-    X(NOT_Y4M, "the input is not a YUV4MPEG2 stream")                 \
-    X(HEADER_CUT, "the stream ends inside its header")                \
-    X(HEADER_LONG, "the header line is longer than 1024 bytes")       \
-    X(BAD_TAG, "bad value in header tag")                             \
-    X(NO_SIZE, "the header lacks tag")                                \
+#define Y4M_STATUS_LIST(X)                                                               \
+    X(OK, "no error")                                                                    \
+    X(END, "end of the stream")                                                          \
+    X(STOPPED, "stopped by request")                                                     \
+    X(EMPTY, "the input is empty")                                                       \
+    X(NOT_Y4M, "the input is not a YUV4MPEG2 stream")                                    \
+    X(HEADER_CUT, "the stream ends inside its header")                                   \
+    X(HEADER_LONG, "the header line is longer than 1024 bytes")                          \
+    X(BAD_TAG, "bad value in header tag")                                                \
+    X(NO_SIZE, "the header lacks tag")                                                   \
     X(TOO_LARGE, "the picture is larger than 16384 x 16384 or than memory can address:") \
-    X(BAD_LAYOUT, "this sample layout is not supported:")             \
-    X(INTERLACED, "interlaced video is not supported (deinterlace it first):") \
-    X(BAD_FRAME, "expected a FRAME line")                             \
-    X(SHORT_FRAME, "the stream ends inside a frame")                  \
-    X(OPEN_FAILED, "cannot open")                                     \
-    X(SAME_FILE, "input and output are the same file")                \
-    X(TERMINAL, "refusing to write video to a terminal")              \
-    X(READ_FAILED, "cannot read")                                     \
+    X(BAD_LAYOUT, "this sample layout is not supported:")                                \
+    X(INTERLACED, "interlaced video is not supported (deinterlace it first):")           \
+    X(BAD_FRAME, "expected a FRAME line")                                                \
+    X(SHORT_FRAME, "the stream ends inside a frame")                                     \
+    X(OPEN_FAILED, "cannot open")                                                        \
+    X(SAME_FILE, "input and output are the same file")                                   \
+    X(TERMINAL, "refusing to write video to a terminal")                                 \
+    X(READ_FAILED, "cannot read")                                                        \
     X(WRITE_FAILED, "cannot write")
 
 typedef enum y4m_status {
 #define X(name, text) Y4M_##name,
     Y4M_STATUS_LIST(X)
 #undef X
-    Y4M_STATUS_COUNT
+        Y4M_STATUS_COUNT
 } y4m_status;
 
 /* All that y4m_message needs. Fields that a status does not use are zero. */
 typedef struct y4m_error {
     y4m_status status;
-    int system_error;        /* errno of the call that failed */
-    int64_t frame;           /* the frame at fault, counted from 1 */
-    uint64_t missing_bytes;  /* what a short frame lacks, its FRAME line included */
+    int system_error;          /* errno of the call that failed */
+    int64_t frame;             /* the frame at fault, counted from 1 */
+    uint64_t missing_bytes;    /* what a short frame lacks, its FRAME line included */
     char quote[Y4M_QUOTE_MAX]; /* the tag at fault, printable */
 } y4m_error;
 
-/* Writes one line without newline, cut to size bytes; the caller adds which file it was. Returns its full length, as snprintf. */
+/* Writes one line without newline, cut to size bytes; the caller adds which file it was. Returns its
+ * full length, as snprintf. */
 size_t y4m_message(const y4m_error *error, char *buffer, size_t size);
 
 /* Layout: name in the C tag, bits, halvings of chroma width and height, and whether chroma lies on
  * luma (1) or between two luma samples (0) in each direction. Bare 420 and 420p10 say nothing about
  * siting; they are read as left, as ffmpeg does for 420 and as H.264 means when it says nothing. */
-#define Y4M_LAYOUT_LIST(X)               \
-    X(420JPEG, "420jpeg", 8, 1, 1, 0, 0) \
+#define Y4M_LAYOUT_LIST(X)                 \
+    X(420JPEG, "420jpeg", 8, 1, 1, 0, 0)   \
     X(420MPEG2, "420mpeg2", 8, 1, 1, 1, 0) \
     X(420PALDV, "420paldv", 8, 1, 1, 1, 1) \
-    X(420, "420", 8, 1, 1, 1, 0)         \
-    X(422, "422", 8, 1, 0, 1, 0)         \
-    X(444, "444", 8, 0, 0, 0, 0)         \
-    X(MONO, "mono", 8, 0, 0, 0, 0)       \
-    X(420P10, "420p10", 10, 1, 1, 1, 0)  \
-    X(422P10, "422p10", 10, 1, 0, 1, 0)  \
+    X(420, "420", 8, 1, 1, 1, 0)           \
+    X(422, "422", 8, 1, 0, 1, 0)           \
+    X(444, "444", 8, 0, 0, 0, 0)           \
+    X(MONO, "mono", 8, 0, 0, 0, 0)         \
+    X(420P10, "420p10", 10, 1, 1, 1, 0)    \
+    X(422P10, "422p10", 10, 1, 0, 1, 0)    \
     X(444P10, "444p10", 10, 0, 0, 0, 0)
 
 typedef enum y4m_layout {
 #define X(id, ...) Y4M_LAYOUT_##id,
     Y4M_LAYOUT_LIST(X)
 #undef X
-    Y4M_LAYOUT_COUNT
+        Y4M_LAYOUT_COUNT
 } y4m_layout;
 
 typedef struct y4m_layout_facts {
@@ -115,8 +116,8 @@ typedef struct y4m_info {
     y4m_layout layout;
     y4m_range range;
     y4m_ratio rate, aspect;
-    char interlacing;                  /* 'p', '?', or 0 where the tag is missing */
-    char extra[Y4M_HEADER_WRITE_MAX];  /* other X tags, each preceded by a space */
+    char interlacing;                 /* 'p', '?', or 0 where the tag is missing */
+    char extra[Y4M_HEADER_WRITE_MAX]; /* other X tags, each preceded by a space */
 } y4m_info;
 
 /* Reads a header line, its newline not included. Tags unknown to the format are skipped. */
@@ -127,10 +128,10 @@ y4m_status y4m_parse_header(const char *line, size_t length, y4m_info *info, y4m
 size_t y4m_format_header(const y4m_info *info, char line[Y4M_HEADER_WRITE_MAX + 1]);
 
 const y4m_layout_facts *y4m_facts(y4m_layout layout);
-int y4m_planes(const y4m_info *info);                     /* 1 for mono, else 3 */
-int y4m_plane_width(const y4m_info *info, int plane);     /* chroma of an odd width rounds up */
+int y4m_planes(const y4m_info *info);                 /* 1 for mono, else 3 */
+int y4m_plane_width(const y4m_info *info, int plane); /* chroma of an odd width rounds up */
 int y4m_plane_height(const y4m_info *info, int plane);
-size_t y4m_sample_bytes(const y4m_info *info);            /* 1, or 2 for 10 bit */
+size_t y4m_sample_bytes(const y4m_info *info); /* 1, or 2 for 10 bit */
 size_t y4m_row_bytes(const y4m_info *info, int plane);
 size_t y4m_plane_bytes(const y4m_info *info, int plane);
 size_t y4m_plane_offset(const y4m_info *info, int plane); /* where a plane begins in a frame */
@@ -143,12 +144,12 @@ y4m_status y4m_open_output(const char *path, int input, int *fd, y4m_error *erro
 
 typedef struct y4m_reader {
     y4m_info info;
-    y4m_error error;     /* of the last call */
-    int64_t frames;      /* whole frames read */
-    int fd;              /* not closed here */
+    y4m_error error;                   /* of the last call */
+    int64_t frames;                    /* whole frames read */
+    int fd;                            /* not closed here */
     const volatile sig_atomic_t *stop; /* may be set after opening: nonzero ends a blocked read */
     uint64_t header_bytes;
-    size_t begin, end;   /* bytes of buffer not yet used */
+    size_t begin, end; /* bytes of buffer not yet used */
     uint8_t buffer[4096];
 } y4m_reader;
 
@@ -163,11 +164,11 @@ int64_t y4m_frames_expected(const y4m_reader *reader);
 
 typedef struct y4m_writer {
     y4m_info info;
-    y4m_error error;       /* the first one stays: later calls return it and write nothing */
-    int64_t frames;        /* whole frames written */
+    y4m_error error; /* the first one stays: later calls return it and write nothing */
+    int64_t frames;  /* whole frames written */
     int fd;
-    bool regular;          /* a file that can be cut back */
-    int64_t whole_bytes;   /* where the last whole frame ends in it */
+    bool regular;        /* a file that can be cut back */
+    int64_t whole_bytes; /* where the last whole frame ends in it */
 } y4m_writer;
 
 /* Opening writes the header. After a failed write a regular file is cut back to its last whole

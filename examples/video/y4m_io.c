@@ -19,13 +19,15 @@
 #error "10 bit y4m needs a little-endian host"
 #endif
 
-static y4m_status set(y4m_error *error, y4m_status status) {
+static y4m_status set(y4m_error *error, y4m_status status)
+{
     memset(error, 0, sizeof *error);
     error->status = status;
     return status;
 }
 
-static y4m_status set_system(y4m_error *error, y4m_status status) {
+static y4m_status set_system(y4m_error *error, y4m_status status)
+{
     int code = errno;
     set(error, status);
     error->system_error = code;
@@ -34,18 +36,21 @@ static y4m_status set_system(y4m_error *error, y4m_status status) {
 
 /* --- opening ------------------------------------------------------------------------------ */
 
-y4m_status y4m_open_input(const char *path, int *fd, y4m_error *error) {
+y4m_status y4m_open_input(const char *path, int *fd, y4m_error *error)
+{
     *fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     return *fd < 0 ? set_system(error, Y4M_OPEN_FAILED) : set(error, Y4M_OK);
 }
 
-static bool same_regular_file(int a, int b) {
+static bool same_regular_file(int a, int b)
+{
     struct stat first, second;
     return a >= 0 && fstat(a, &first) == 0 && fstat(b, &second) == 0 && S_ISREG(first.st_mode) &&
            first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-static y4m_status check_output(int fd, int input, bool is_stdout, y4m_error *error) {
+static y4m_status check_output(int fd, int input, bool is_stdout, y4m_error *error)
+{
     struct stat facts;
     if (same_regular_file(input, fd))
         return set(error, Y4M_SAME_FILE);
@@ -57,7 +62,8 @@ static y4m_status check_output(int fd, int input, bool is_stdout, y4m_error *err
 }
 
 /* Opened without O_TRUNC: a hard link or another spelling of the input must not be emptied. */
-y4m_status y4m_open_output(const char *path, int input, int *fd, y4m_error *error) {
+y4m_status y4m_open_output(const char *path, int input, int *fd, y4m_error *error)
+{
     bool is_stdout = strcmp(path, "-") == 0;
     *fd = is_stdout ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (*fd < 0)
@@ -73,7 +79,8 @@ y4m_status y4m_open_output(const char *path, int input, int *fd, y4m_error *erro
 /* --- reading ------------------------------------------------------------------------------ */
 
 /* Like read, but goes on after a signal unless the caller wants to stop. */
-static y4m_status read_some(y4m_reader *reader, void *to, size_t size, size_t *got) {
+static y4m_status read_some(y4m_reader *reader, void *to, size_t size, size_t *got)
+{
     for (;;) {
         if (reader->stop && *reader->stop)
             return set(&reader->error, Y4M_STOPPED);
@@ -89,7 +96,8 @@ static y4m_status read_some(y4m_reader *reader, void *to, size_t size, size_t *g
 
 /* Reads up to and without the newline; *whole is false where the stream ended first or the line
  * is longer than room, and *length then tells which. */
-static y4m_status read_line(y4m_reader *reader, char *line, size_t room, size_t *length, bool *whole) {
+static y4m_status read_line(y4m_reader *reader, char *line, size_t room, size_t *length, bool *whole)
+{
     *length = 0;
     *whole = false;
     while (*length < room) {
@@ -110,7 +118,8 @@ static y4m_status read_line(y4m_reader *reader, char *line, size_t room, size_t 
 }
 
 /* A stream that does not begin as it should is no stream cut short. */
-static y4m_status header_failure(const char *line, size_t length) {
+static y4m_status header_failure(const char *line, size_t length)
+{
     static const char magic[] = "YUV4MPEG2 ";
     size_t n = length < sizeof magic - 1 ? length : sizeof magic - 1;
     if (length == 0)
@@ -120,7 +129,8 @@ static y4m_status header_failure(const char *line, size_t length) {
     return length < Y4M_HEADER_READ_MAX ? Y4M_HEADER_CUT : Y4M_HEADER_LONG;
 }
 
-y4m_status y4m_reader_open(y4m_reader *reader, int fd) {
+y4m_status y4m_reader_open(y4m_reader *reader, int fd)
+{
     char line[Y4M_HEADER_READ_MAX];
     size_t length;
     bool whole;
@@ -135,14 +145,16 @@ y4m_status y4m_reader_open(y4m_reader *reader, int fd) {
     return y4m_parse_header(line, length, &reader->info, &reader->error);
 }
 
-static y4m_status at_frame(y4m_reader *reader, y4m_status status, uint64_t missing) {
+static y4m_status at_frame(y4m_reader *reader, y4m_status status, uint64_t missing)
+{
     set(&reader->error, status);
     reader->error.frame = reader->frames + 1;
     reader->error.missing_bytes = missing;
     return status;
 }
 
-static y4m_status read_frame_line(y4m_reader *reader) {
+static y4m_status read_frame_line(y4m_reader *reader)
+{
     static const char magic[] = "FRAME";
     enum { MAGIC = sizeof magic - 1 };
     char line[Y4M_FRAME_LINE_MAX];
@@ -163,7 +175,8 @@ static y4m_status read_frame_line(y4m_reader *reader) {
     return at_frame(reader, Y4M_SHORT_FRAME, line_rest + y4m_frame_bytes(&reader->info));
 }
 
-y4m_status y4m_read_frame(y4m_reader *reader, void *frame) {
+y4m_status y4m_read_frame(y4m_reader *reader, void *frame)
+{
     uint8_t *to = frame;
     size_t size = y4m_frame_bytes(&reader->info), have, got;
     y4m_status status = read_frame_line(reader);
@@ -185,7 +198,8 @@ y4m_status y4m_read_frame(y4m_reader *reader, void *frame) {
     return set(&reader->error, Y4M_OK);
 }
 
-int64_t y4m_frames_expected(const y4m_reader *reader) {
+int64_t y4m_frames_expected(const y4m_reader *reader)
+{
     struct stat facts;
     if (fstat(reader->fd, &facts) || !S_ISREG(facts.st_mode))
         return -1;
@@ -200,7 +214,8 @@ int64_t y4m_frames_expected(const y4m_reader *reader) {
 
 /* Puts the file back to its last whole frame. Only what this writer has added is cut: a file that
  * goes on behind it was not ours to shorten. */
-static void cut_back(y4m_writer *writer, size_t partial) {
+static void cut_back(y4m_writer *writer, size_t partial)
+{
     struct stat facts;
     if (!writer->regular || fstat(writer->fd, &facts))
         return;
@@ -210,7 +225,8 @@ static void cut_back(y4m_writer *writer, size_t partial) {
         (void)lseek(writer->fd, (off_t)writer->whole_bytes, SEEK_SET);
 }
 
-static y4m_status write_all(y4m_writer *writer, const void *bytes, size_t size, size_t *done) {
+static y4m_status write_all(y4m_writer *writer, const void *bytes, size_t size, size_t *done)
+{
     const uint8_t *from = bytes;
     while (size > 0) {
         ssize_t n = write(writer->fd, from, size);
@@ -230,8 +246,8 @@ static y4m_status write_all(y4m_writer *writer, const void *bytes, size_t size, 
 }
 
 /* One record (header, or FRAME line and planes) goes out whole or is taken back. */
-static y4m_status write_record(y4m_writer *writer, const char *line, size_t length, const void *planes,
-                               size_t size) {
+static y4m_status write_record(y4m_writer *writer, const char *line, size_t length, const void *planes, size_t size)
+{
     size_t done = 0;
     y4m_status status = write_all(writer, line, length, &done);
     if (!status)
@@ -243,7 +259,8 @@ static y4m_status write_record(y4m_writer *writer, const char *line, size_t leng
     return status;
 }
 
-static void find_start(y4m_writer *writer) {
+static void find_start(y4m_writer *writer)
+{
     struct stat facts;
     writer->regular = fstat(writer->fd, &facts) == 0 && S_ISREG(facts.st_mode);
     if (!writer->regular)
@@ -253,7 +270,8 @@ static void find_start(y4m_writer *writer) {
     writer->whole_bytes = appends ? (int64_t)facts.st_size : (int64_t)lseek(writer->fd, 0, SEEK_CUR);
 }
 
-y4m_status y4m_writer_open(y4m_writer *writer, int fd, const y4m_info *info) {
+y4m_status y4m_writer_open(y4m_writer *writer, int fd, const y4m_info *info)
+{
     char line[Y4M_HEADER_WRITE_MAX + 1];
     memset(writer, 0, sizeof *writer);
     writer->info = *info;
@@ -263,7 +281,8 @@ y4m_status y4m_writer_open(y4m_writer *writer, int fd, const y4m_info *info) {
     return write_record(writer, line, length, NULL, 0);
 }
 
-y4m_status y4m_write_frame(y4m_writer *writer, const void *frame) {
+y4m_status y4m_write_frame(y4m_writer *writer, const void *frame)
+{
     if (writer->error.status)
         return writer->error.status;
     y4m_status status = write_record(writer, "FRAME\n", 6, frame, y4m_frame_bytes(&writer->info));
@@ -272,7 +291,8 @@ y4m_status y4m_write_frame(y4m_writer *writer, const void *frame) {
     return status;
 }
 
-y4m_status y4m_writer_close(y4m_writer *writer) {
+y4m_status y4m_writer_close(y4m_writer *writer)
+{
     int failed = writer->fd != STDOUT_FILENO && close(writer->fd);
     writer->fd = -1;
     if (failed && !writer->error.status)

@@ -19,6 +19,7 @@
 #define BS_V_MUL(a, b) _mm512_mul_ps(a, b)
 #define BS_V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)   /* a * b + c */
 #define BS_V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a * b */
+/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
 

@@ -36,6 +36,7 @@ static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes
 #define BS_V_MUL(a, b) ((a) * (b))
 #define BS_V_FMA(a, b, c) ((a) * (b) + (c))
 #define BS_V_FNMA(a, b, c) ((c) - (a) * (b))
+/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
 

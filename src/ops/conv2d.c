@@ -285,7 +285,7 @@ static bs_status conv2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_conv2d = {.name = "conv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+const bs_op bs_op_conv2d = {.name = "conv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                             .params_bytes = sizeof(bs_conv2d_desc), BS_FIELDS(conv2d_fields), .infer = conv2d_infer,
                             .halo = conv2d_halo, .flops = conv2d_flops, .weights = conv2d_weights, .plan = conv2d_plan,
                             .prepare = conv2d_prepare, .run = conv2d_run};

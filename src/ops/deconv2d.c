@@ -35,13 +35,16 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
 
+/* Pixels by which the result exceeds stride x operand. */
+static int32_t deconv2d_extra(const deconv2d_form *f) { return f->kernel - f->stride - 2 * f->pad + f->output_pad; }
+
 static bool deconv2d_infer(bs_infer *infer)
 {
     int32_t channels;
     if (!deconv2d_fields_sound(infer, infer->params) || !bs_infer_image(infer, 0, &channels))
         return false;
     const deconv2d_form f = deconv2d_form_of(infer->params, channels);
-    const int32_t extra = f.kernel - f.stride - 2 * f.pad + f.output_pad;
+    const int32_t extra = deconv2d_extra(&f);
     if (f.output_pad >= f.stride && f.output_pad > 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
@@ -57,7 +60,8 @@ static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t
 {
     const deconv2d_form f = deconv2d_form_at(graph, node);
     (void)index;
-    const int64_t before = bs_floor_div(m - f.pad + f.kernel - 1, f.stride), after = bs_floor_div(m + f.pad - 1, f.stride) + 1;
+    const int64_t before = bs_floor_div(m - f.pad + f.kernel - 1, f.stride), 
+                  after = bs_floor_div(m + f.pad + deconv2d_extra(&f) - 1, f.stride) + 1;
     return (int32_t)bs_max_i64(0, bs_max_i64(before, after));
 }
 
@@ -289,7 +293,7 @@ static bs_status deconv2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_deconv2d = {.name = "deconv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+const bs_op bs_op_deconv2d = {.name = "deconv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               .params_bytes = sizeof(bs_deconv2d_desc), BS_FIELDS(deconv2d_fields), .infer = deconv2d_infer,
                               .halo = deconv2d_halo, .flops = deconv2d_flops, .weights = deconv2d_weights,
                               .plan = deconv2d_plan, .prepare = deconv2d_prepare, .run = deconv2d_run};

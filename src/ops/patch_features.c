@@ -53,13 +53,14 @@ static int32_t top_bit(uint64_t v)
     return bit;
 }
 
-/* floor(log2(v^4)) of v < 2^32: v^2 fits 64 bits, its square is taken in halves. */
+/* floor(log2(v^4)) = floor(4 log2(v)) of v < 2^32: v^2 fits 64 bits, its square is taken in halves of 32. */
 static int32_t quarter_log2(uint32_t v)
 {
-    const uint64_t square = (uint64_t)v * v, low = square & 0xffffffffu, high = square >> 32;
-    const uint64_t middle = 2 * low * high, bottom = low * low; /* low high < 2^63: its double fits */
-    const uint64_t upper = high * high + (middle >> 32) + (((middle & 0xffffffffu) + (bottom >> 32)) >> 32);
-    return upper != 0 ? 64 + top_bit(upper) : top_bit((middle << 32) + bottom);
+    const uint64_t square = (uint64_t)v * v, low = square & UINT32_MAX, high = square >> 32;
+    const uint64_t cross = low * high, bottom = low * low;
+    const uint64_t carry = (bottom >> 32) + 2 * (cross & UINT32_MAX);
+    const uint64_t upper = high * high + 2 * (cross >> 32) + (carry >> 32);
+    return upper != 0 ? 64 + top_bit(upper) : top_bit(carry << 32 | (bottom & UINT32_MAX));
 }
 
 static int32_t feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)

@@ -129,11 +129,11 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                                    .params_bytes = sizeof(bs_pixel_shuffle_desc), BS_FIELDS(pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer, .halo = pixel_shuffle_halo, .run = pixel_shuffle_run};
 
-const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                                      .params_bytes = sizeof(bs_pixel_shuffle_desc), BS_FIELDS(pixel_shuffle_fields),
                                      .infer = pixel_unshuffle_infer, .halo = pixel_unshuffle_halo, .run = pixel_unshuffle_run};
 

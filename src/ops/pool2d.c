@@ -160,7 +160,7 @@ static bs_status pool2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_pool2d = {.name = "pool2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+const bs_op bs_op_pool2d = {.name = "pool2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             .params_bytes = sizeof(bs_pool2d_desc), BS_FIELDS(pool2d_fields), .infer = pool2d_infer,
                             .halo = pool2d_halo, .flops = pool2d_flops, .run = pool2d_run};
 

@@ -57,12 +57,17 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
     return true;
 }
 
-/* in/out x the symbol that is left, if any. */
-static bool reshape_rest(bs_infer *infer, const reshape_count *count)
+/* in/out x the symbol that is left, if any. Element counts are below 2^40 (outputs_sound), so products fit. */
+static bool reshape_rest(bs_infer *infer, reshape_count *count)
 {
     bs_dim_id symbol = -1;
     for (int32_t d = 0; d < infer->in[0]->rank; d++)
         symbol = count->left[d] >= 0 ? count->left[d] : symbol;
+    const bs_dim_info *dim = symbol >= 0 ? &infer->graph->dims[symbol] : NULL;
+    if (dim && dim->kind == BS_DIM_DERIVED && dim->add == 0 && dim->div == 1) { /* a multiple: its factor can divide */
+        count->in *= dim->mul;
+        symbol = dim->parent;
+    }
     if (count->symbols > 1)
         return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a product of symbols", count->rest);
     if (count->in % count->out != 0)

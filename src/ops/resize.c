@@ -195,7 +195,7 @@ static bs_status resize_run(const bs_call *call)
 }
 #undef BS_RESIZE_MOST
 
-const bs_op bs_op_resize = {.name = "resize", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
+const bs_op bs_op_resize = {.name = "resize", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             .params_bytes = sizeof(bs_resize_desc), BS_FIELDS(resize_fields), .infer = resize_infer,
                             .halo = resize_halo, .flops = resize_flops, .run = resize_run};
 

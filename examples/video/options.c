@@ -1,0 +1,161 @@
+/* options.c: see options.h. */
+#include "options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const route_names[] = {"auto", "bicubic", "small", "large", "exit1", "exit2"};
+static const char *const conv_names[] = {"auto", "direct", "winograd"};
+static const char *const order_names[] = {"auto", "breadth", "depth"};
+static const char *const tier_names[] = {"auto", "scalar", "avx2", "avx512", "neon"};
+
+const char *options_route_name(video_route route)
+{
+    return route_names[route];
+}
+
+const char *options_usage(void)
+{
+    return "usage: video_sr [options] INPUT OUTPUT\n"
+           "Doubles the size of a y4m video: luma by a routed network, chroma bicubic. - is standard input or output.\n"
+           "\n"
+           "  --model FILE      network [models/sr2x_video.gguf]\n"
+           "  --quality N       0..100: percent of the large net's gain over bicubic that routing keeps [95]\n"
+           "  --route R         auto | bicubic | small | large: one route for every tile [auto]\n"
+           "                    (exit1 | exit2: the large net, left at that exit)\n"
+           "  --no-reuse        recompute tiles that did not change\n"
+           "  --threads N       1..64 [1]\n"
+           "  --tier T          auto | scalar | avx2 | avx512 | neon [auto]\n"
+           "  --conv C          auto | direct | winograd [auto]\n"
+           "  --order O         auto | breadth | depth: layer by layer, or a whole block on one tile [auto]\n"
+           "  --tile N          input pixels of a tile's side [the model's; larger where one route is forced]\n"
+           "  --frames N        stop after N frames\n"
+           "  --map FILE        routes drawn over the picture: FILE.png the last frame, else a y4m video\n"
+           "  --reference FILE  y4m of the doubled size: prints PSNR-Y and SSIM against it\n"
+           "  --stats FILE      everything measured, as JSON\n"
+           "  --quiet           no progress\n"
+           "  --help\n"
+           "\n"
+           "ffmpeg -v error -i in.mp4 -f yuv4mpegpipe - | video_sr - - | ffmpeg -f yuv4mpegpipe -i - out.mp4\n";
+}
+
+/* Index of `text` in a list, -1 when it is not there. */
+static int lookup(const char *text, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+static bool number(const char *text, double low, double high, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return *text != 0 && *end == 0 && *value >= low && *value <= high;
+}
+
+static const char *complain(char *message, size_t bytes, const char *option, const char *value, const char *expected)
+{
+    snprintf(message, bytes, "%s %.60s: expected %s", option, value, expected);
+    return message;
+}
+
+/* Options that take a value. Returns NULL when it was taken. */
+static const char *take(video_options *o, const char *name, const char *value, char *message, size_t bytes)
+{
+    double n = 0;
+    int i = 0;
+    if (strcmp(name, "--model") == 0)
+        o->model = value;
+    else if (strcmp(name, "--map") == 0)
+        o->map = value;
+    else if (strcmp(name, "--reference") == 0)
+        o->reference = value;
+    else if (strcmp(name, "--stats") == 0)
+        o->stats = value;
+    else if (strcmp(name, "--quality") == 0) {
+        if (!number(value, 0, 100, &o->quality))
+            return complain(message, bytes, name, value, "0 .. 100");
+    } else if (strcmp(name, "--threads") == 0) {
+        if (!number(value, 1, 64, &n))
+            return complain(message, bytes, name, value, "1 .. 64");
+        o->threads = (int)n;
+    } else if (strcmp(name, "--frames") == 0) {
+        if (!number(value, 1, 1e15, &n))
+            return complain(message, bytes, name, value, "a positive number");
+        o->frames = (int64_t)n;
+    } else if (strcmp(name, "--tile") == 0) {
+        if (!number(value, 8, 8192, &n))
+            return complain(message, bytes, name, value, "8 .. 8192");
+        o->tile = (int)n;
+    } else if (strcmp(name, "--route") == 0) {
+        if ((i = lookup(value, route_names, 6)) < 0)
+            return complain(message, bytes, name, value, "auto, bicubic, small or large");
+        o->route = (video_route)i;
+    } else if (strcmp(name, "--tier") == 0) {
+        if ((i = lookup(value, tier_names, 5)) < 0)
+            return complain(message, bytes, name, value, "auto, scalar, avx2, avx512 or neon");
+        o->tier = (bs_tier)i;
+    } else if (strcmp(name, "--conv") == 0) {
+        if ((i = lookup(value, conv_names, 3)) < 0)
+            return complain(message, bytes, name, value, "auto, direct or winograd");
+        o->conv = (bs_conv_choice)i;
+    } else if (strcmp(name, "--order") == 0) {
+        if ((i = lookup(value, order_names, 3)) < 0)
+            return complain(message, bytes, name, value, "auto, breadth or depth");
+        o->order = (bs_order)i;
+    } else {
+        snprintf(message, bytes, "unknown option %.60s (see --help)", name);
+        return message;
+    }
+    return NULL;
+}
+
+static bool is_flag(video_options *o, const char *name)
+{
+    if (strcmp(name, "--no-reuse") == 0)
+        o->reuse = false;
+    else if (strcmp(name, "--quiet") == 0)
+        o->quiet = true;
+    else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        o->help = true;
+    else
+        return false;
+    return true;
+}
+
+const char *options_parse(video_options *o, int argc, char **argv, char *message, size_t bytes)
+{
+    *o = (video_options){.model = "models/sr2x_video.gguf", .reuse = true, .quality = 95, .threads = 1, .frames = -1};
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (a[0] == '-' && a[1] == '-') {
+            if (is_flag(o, a))
+                continue;
+            if (i + 1 >= argc) {
+                snprintf(message, bytes, "%.60s needs a value, or is unknown (see --help)", a);
+                return message;
+            }
+            const char *wrong = take(o, a, argv[++i], message, bytes);
+            if (wrong)
+                return wrong;
+        } else if (a[0] == '-' && a[1] != 0) {
+            if (is_flag(o, a))
+                continue;
+            snprintf(message, bytes, "unknown option %.60s (see --help)", a);
+            return message;
+        } else if (!o->input) {
+            o->input = a;
+        } else if (!o->output) {
+            o->output = a;
+        } else {
+            snprintf(message, bytes, "one input and one output, please: \"%.60s\" is a third file", a);
+            return message;
+        }
+    }
+    if (!o->help && !o->output)
+        return "an input and an output are needed (see --help)";
+    return NULL;
+}

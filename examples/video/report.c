@@ -1,0 +1,195 @@
+/* report.c: see report.h. */
+#include "report.h"
+
+#include "canvas.h"
+#include "png.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASS_REUSE, CLASS_BICUBIC, CLASS_SMALL, CLASS_EXIT1, CLASS_EXIT2, CLASS_LARGE, CLASSES };
+
+static const char *const class_names[CLASSES] = {"reuse", "bicubic", "small", "large, exit 1", "large, exit 2", "large, end"};
+static const canvas_colour class_colours[CLASSES] = {{70, 70, 80},   {40, 110, 255}, {40, 200, 90},
+                                                     {250, 220, 40}, {250, 140, 30}, {235, 40, 40}};
+
+/* ------------------------------------------------------------------------------------------------- numbers */
+
+static uint64_t cells_total(const upscaler_tallies *t)
+{
+    uint64_t n = 0;
+    for (int p = 0; p < UPSCALER_ROUTES; p++)
+        n += t->cells[p];
+    return n;
+}
+
+static double share(uint64_t n, uint64_t of)
+{
+    return of ? (double)n / (double)of : 0;
+}
+
+static void json_number(FILE *f, const char *key, double value)
+{
+    if (isfinite(value))
+        fprintf(f, "  \"%s\": %.6g,\n", key, value);
+    else
+        fprintf(f, "  \"%s\": null,\n", key);
+}
+
+static void json_text(FILE *f, const char *key, const char *text)
+{
+    fprintf(f, "  \"%s\": \"", key);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', f);
+        if ((unsigned char)*text >= 32)
+            fputc(*text, f);
+    }
+    fprintf(f, "\",\n");
+}
+
+static void json_routes(FILE *f, const upscaler_tallies *t)
+{
+    static const char *const names[UPSCALER_ROUTES] = {"reuse", "bicubic", "small", "large"};
+    const uint64_t all = cells_total(t);
+    fprintf(f, "  \"routes\": {");
+    for (int p = 0; p < UPSCALER_ROUTES; p++)
+        fprintf(f, "%s\n    \"%s\": {\"cells\": %llu, \"share\": %.6g, \"seconds\": %.6g}", p ? "," : "", names[p],
+                (unsigned long long)t->cells[p], share(t->cells[p], all), (double)t->route_ns[p] * 1e-9);
+    fprintf(f, "\n  },\n  \"exits\": [");
+    /* Time of a cell that leaves at exit e: the way there and the exit's own tail. */
+    double way = t->cells[3] ? (double)t->route_ns[3] / (double)t->cells[3] : 0;
+    uint64_t inside = t->cells[3];
+    for (int e = 0; e <= UPSCALER_EXITS; e++) {
+        const uint64_t left = t->exits[e];
+        double cell = way;
+        if (e < UPSCALER_EXITS) {
+            cell += left ? (double)t->exit_ns[e][0] / (double)left : 0;
+            inside -= left;
+            way += inside ? (double)t->exit_ns[e][1] / (double)inside : 0;
+        }
+        fprintf(f, "%s\n    {\"exit\": %d, \"cells\": %llu, \"share\": %.6g, \"us_a_cell\": %.6g}", e ? "," : "", e + 1,
+                (unsigned long long)left, share(left, t->cells[3]), left ? cell * 1e-3 : 0.0);
+    }
+    fprintf(f, "\n  ],\n");
+}
+
+bool report_json(const char *path, const run_facts *r)
+{
+    FILE *f = fopen(path, "w");
+    if (!f)
+        return false;
+    const upscaler *u = r->up;
+    fprintf(f, "{\n");
+    json_text(f, "model", r->options->model);
+    json_text(f, "route", options_route_name(r->options->route));
+    json_text(f, "tier", bs_tier_name(r->options->tier ? r->options->tier : bs_tier_best()));
+    fprintf(f, "  \"threads\": %d,\n  \"quality\": %g,\n  \"width\": %d,\n  \"height\": %d,\n  \"frames\": %lld,\n", r->options->threads,
+            r->options->quality, r->out->width, r->out->height, (long long)r->frames);
+    json_number(f, "seconds", r->seconds);
+    json_number(f, "fps", r->seconds > 0 ? (double)r->frames / r->seconds : 0);
+    json_number(f, "seconds_network", r->seconds_network);
+    json_number(f, "seconds_routing", (double)u->tallies.routing_ns * 1e-9);
+    if (u->routed)
+        json_routes(f, &u->tallies);
+    json_number(f, "psnr_y", r->has_reference ? r->psnr : NAN);
+    json_number(f, "ssim_y", r->has_reference ? r->ssim : NAN);
+    const uint64_t arenas = u->fixed_bytes + u->planned.persistent + u->planned.transient + u->planned.staging + u->planned.slots;
+    fprintf(f, "  \"arena_bytes\": {\"graph_and_plan\": %llu, \"persistent\": %llu, \"transient\": %llu, \"staging\": %llu, \"slots\": %llu},\n",
+            (unsigned long long)u->fixed_bytes, (unsigned long long)u->planned.persistent, (unsigned long long)u->planned.transient,
+            (unsigned long long)u->planned.staging, (unsigned long long)u->planned.slots);
+    fprintf(f, "  \"arena_bytes_planned\": %llu,\n  \"arena_bytes_touched\": %llu,\n  \"frame_buffer_bytes\": %llu\n}\n",
+            (unsigned long long)arenas, (unsigned long long)upscaler_touched(u), (unsigned long long)r->frame_bytes);
+    const bool ok = !ferror(f);
+    return fclose(f) == 0 && ok;
+}
+
+void report_summary(const run_facts *r)
+{
+    const upscaler_tallies *t = &r->up->tallies;
+    const uint64_t all = cells_total(t);
+    if (r->up->routed && all) {
+        fprintf(stderr, "cells: %.1f %% reuse, %.1f %% bicubic, %.1f %% small, %.1f %% large", 100 * share(t->cells[0], all),
+                100 * share(t->cells[1], all), 100 * share(t->cells[2], all), 100 * share(t->cells[3], all));
+        fprintf(stderr, " (exits %.0f / %.0f / %.0f %%); routing %.2f ms a frame\n", 100 * share(t->exits[0], t->cells[3]),
+                100 * share(t->exits[1], t->cells[3]), 100 * share(t->exits[2], t->cells[3]),
+                (double)t->routing_ns * 1e-6 / (double)(t->frames ? t->frames : 1));
+    }
+    if (r->has_reference)
+        fprintf(stderr, "against the reference: PSNR-Y %.3f dB, SSIM %.4f\n", r->psnr, r->ssim);
+}
+
+/* ---------------------------------------------------------------------------------------------------- map */
+
+static int cell_class(const upscaler_map *map, int cell)
+{
+    if (!map->route)
+        return CLASS_LARGE;
+    if (map->route[cell] < 3)
+        return map->route[cell] < 0 ? CLASS_REUSE : map->route[cell];
+    for (int e = 0; e < UPSCALER_EXITS; e++)
+        if (map->exit[e] && map->exit[e][cell] == 0)
+            return CLASS_EXIT1 + e;
+    return CLASS_LARGE;
+}
+
+static void tint_plane(const y4m_info *info, uint8_t *frame, int plane, const upscaler_map *map)
+{
+    const int bits = y4m_facts(info->layout)->bits, w = y4m_plane_width(info, plane), h = y4m_plane_height(info, plane);
+    uint8_t *data = frame + y4m_plane_offset(info, plane);
+    for (int y = 0; y < h; y++) {
+        for (int x = 0; x < w; x++) {
+            const int cy = (int)((int64_t)y * info->height / h) / (2 * map->size), cx = (int)((int64_t)x * info->width / w) / (2 * map->size);
+            const canvas_colour c = class_colours[cell_class(map, cy * map->across + cx)];
+            const double tone = plane == 1 ? 128 - 0.169 * c.r - 0.331 * c.g + 0.5 * c.b : 128 + 0.5 * c.r - 0.419 * c.g - 0.081 * c.b;
+            const size_t at = (size_t)y * (size_t)w + (size_t)x;
+            if (bits == 8)
+                data[at] = (uint8_t)((data[at] + 2 * tone) / 3);
+            else
+                ((uint16_t *)(void *)data)[at] = (uint16_t)((((uint16_t *)(void *)data)[at] + 8 * tone) / 3);
+        }
+    }
+}
+
+void report_tint(const y4m_info *info, void *frame, const upscaler_map *map)
+{
+    for (int plane = 1; plane < y4m_planes(info); plane++)
+        tint_plane(info, frame, plane, map);
+}
+
+static void draw_cells(const canvas *c, const upscaler_map *map)
+{
+    const int side = 2 * map->size;
+    for (int y = 0; y < map->down; y++)
+        for (int x = 0; x < map->across; x++)
+            canvas_tile(c, x * side, y * side, side, side, class_colours[cell_class(map, y * map->across + x)], 70, 2);
+}
+
+static void draw_legend(const canvas *c)
+{
+    int y = 8;
+    for (int k = 0; k < CLASSES; k++, y += 22) {
+        canvas_fill(c, 8, y, 18, 18, class_colours[k]);
+        canvas_label(c, 32, y + 2, 2, class_names[k], (canvas_colour){255, 255, 255});
+    }
+}
+
+bool report_map_png(const char *path, const y4m_info *info, const void *frame, const upscaler_map *map)
+{
+    canvas c = {malloc(canvas_bytes(info->width, info->height)), info->width, info->height};
+    void *scratch = malloc(png_scratch(info->width, 3));
+    FILE *file = c.pixels && scratch ? fopen(path, "wb") : NULL;
+    bool ok = file != NULL;
+    if (ok) {
+        canvas_from_frame(&c, info, frame, canvas_matrix_for(info->height / 2));
+        draw_cells(&c, map);
+        draw_legend(&c);
+        ok = png_write(file, c.pixels, (size_t)info->width * 3, info->width, info->height, 3, scratch);
+        ok = fclose(file) == 0 && ok;
+    }
+    free(scratch);
+    free(c.pixels);
+    return ok;
+}

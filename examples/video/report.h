@@ -1,0 +1,30 @@
+/* report.h: what video_sr tells of a run: the statistics as JSON, the routes drawn over the picture.
+ * Owns: the JSON's keys, the colours of the map. Relies on: upscaler.h, y4m.h, canvas.h, png.h.
+ * Must never: touch the video that is written. */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include "upscaler.h"
+#include "y4m.h"
+
+typedef struct run_facts {
+    const video_options *options;
+    const upscaler *up;
+    const y4m_info *out;
+    int64_t frames;
+    double seconds, seconds_network;
+    bool has_reference;
+    double psnr, ssim; /* means over frames */
+    uint64_t frame_bytes; /* video_sr's own buffers */
+} run_facts;
+
+bool report_json(const char *path, const run_facts *facts);
+/* A few lines for people. */
+void report_summary(const run_facts *facts);
+
+/* Draws on a copy of an output frame (y4m order): chroma tinted by route, borders of cells darkened. */
+void report_tint(const y4m_info *info, void *frame, const upscaler_map *map);
+/* The same as a PNG with a legend. */
+bool report_map_png(const char *path, const y4m_info *info, const void *frame, const upscaler_map *map);
+
+#endif

@@ -1,0 +1,204 @@
+/* upscaler.c: see upscaler.h. */
+#include "upscaler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAINT 0xa5
+
+static const char *const exit_routers[UPSCALER_EXITS] = {"exit0", "exit1"};
+
+static bool fail(upscaler *u, bs_status status, const char *message)
+{
+    u->error.status = status;
+    snprintf(u->error.message, sizeof u->error.message, "%s", message);
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------------------- memory */
+
+/* The model's index, the graph and the plan are small; what is planned comes on top. */
+#define FIXED_BYTES ((size_t)3 << 20)
+
+static bool memory_take(upscaler *u, size_t bytes)
+{
+    u->block = malloc(bytes);
+    u->block_bytes = bytes;
+    if (!u->block)
+        return fail(u, BS_ERROR_ARENA, "not enough memory");
+    memset(u->block, PAINT, bytes);
+    return true;
+}
+
+/* Cuts the block into the arenas that the plan asked for. */
+static void memory_cut(upscaler *u, size_t fixed)
+{
+    uint8_t *at = u->block + fixed;
+    bs_arena_init(&u->memory.transient, "transient", at, (size_t)u->planned.transient + BS_ALIGNMENT);
+    at += u->planned.transient + BS_ALIGNMENT;
+    bs_arena_init(&u->memory.staging, "staging", at, (size_t)u->planned.staging + BS_ALIGNMENT);
+    bs_arena_init(&u->memory.slots, "slots", NULL, 0);
+}
+
+/* -------------------------------------------------------------------------------------------------- plan */
+
+static void plan_describe(bs_plan_desc *d, const video_options *o, int width)
+{
+    memset(d, 0, sizeof *d);
+    d->threads = o->threads;
+    d->tier = (int32_t)o->tier;
+    d->conv = (int32_t)o->conv;
+    d->order = (int32_t)o->order;
+    d->patch_size = o->tile;
+    if (o->route == ROUTE_AUTO)
+        return;
+    /* One route for all: tiles only cut the work, so larger ones compute less halo twice. */
+    if (!o->tile)
+        d->patch_size = width > 128 ? 128 : 64;
+    const bool large = o->route >= ROUTE_LARGE;
+    d->forces[d->n_forces++] = (bs_force){"route", large ? 3 : (int32_t)o->route};
+    for (int i = 0; large && i < UPSCALER_EXITS; i++) {
+        const bool leaves = o->route == (video_route)(ROUTE_EXIT1 + i);
+        d->forces[d->n_forces++] = (bs_force){exit_routers[i], leaves ? 0 : 1};
+    }
+}
+
+static bool graph_build(upscaler *u, const video_options *o)
+{
+    u->model = bs_model_open_file(&u->memory.persistent, NULL, o->model, &u->error);
+    if (!u->model)
+        return false;
+    bs_model_facts facts;
+    bs_model_facts_get(u->model, &facts);
+    if (facts.scale != 2) {
+        char text[96];
+        snprintf(text, sizeof text, "the model enlarges %d times; video_sr doubles", (int)facts.scale);
+        return fail(u, BS_ERROR_UNSUPPORTED, text);
+    }
+    const bs_graph_desc room = bs_model_graph_desc(u->model);
+    u->graph = bs_graph_create(&u->memory.persistent, &room);
+    if (!u->graph)
+        return fail(u, BS_ERROR_ARENA, "the model's graph is too large");
+    const bs_model_input frame = {"frame", 3, {1, u->height, u->width, 0}};
+    const bs_model_build_desc desc = {&frame, 1, u->bits};
+    return bs_model_build(u->model, u->graph, &desc, &u->error) == BS_OK;
+}
+
+bool upscaler_open(upscaler *u, const video_options *o, int width, int height, int bits)
+{
+    bs_plan_desc desc;
+    memset(u, 0, sizeof *u);
+    u->width = width;
+    u->height = height;
+    u->bits = bits;
+    u->tile = o->tile ? o->tile : 64;
+    u->routed = o->route == ROUTE_AUTO;
+    u->budget = (float)(1.0 - o->quality / 100.0);
+    plan_describe(&desc, o, width);
+    /* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
+    for (int pass = 0; pass < 2; pass++) {
+        const size_t fixed = pass == 0 ? FIXED_BYTES : (size_t)(u->fixed_bytes + u->planned.persistent + BS_ALIGNMENT);
+        if (!memory_take(u, fixed + (pass ? (size_t)(u->planned.transient + u->planned.staging) + 2 * BS_ALIGNMENT : 0)))
+            return false;
+        bs_arena_init(&u->memory.persistent, "persistent", u->block, fixed);
+        if (!graph_build(u, o))
+            return false;
+        u->plan = bs_plan_create(&u->memory.persistent, u->graph, &desc, &u->error);
+        if (!u->plan)
+            return false;
+        bs_plan_sizes(u->plan, &u->planned);
+        u->fixed_bytes = u->memory.persistent.used;
+        if (pass == 0) {
+            bs_model_close(u->model);
+            u->model = NULL;
+            free(u->block);
+            u->block = NULL;
+        } else {
+            memory_cut(u, fixed);
+        }
+    }
+    const bs_session_desc session = {NULL, bs_model_weights(u->model)};
+    u->session = bs_session_create(&u->memory, u->plan, &session, &u->error);
+    return u->session != NULL;
+}
+
+void upscaler_close(upscaler *u)
+{
+    bs_session_close(u->session);
+    bs_model_close(u->model);
+    free(u->block);
+    u->session = NULL;
+    u->model = NULL;
+    u->block = NULL;
+}
+
+/* --------------------------------------------------------------------------------------------------- run */
+
+static void tally(upscaler *u)
+{
+    upscaler_tallies *t = &u->tallies;
+    bs_decision d;
+    bs_run_stats stats;
+    bs_session_stats(u->session, &stats);
+    t->frames++;
+    t->routing_ns += stats.routing_ns;
+    t->total_ns += stats.total_ns;
+    if (bs_decision_get(u->session, "route", &d) != BS_OK)
+        return;
+    uint64_t inside = (uint64_t)d.counts[3];
+    for (int p = 0; p < UPSCALER_ROUTES; p++) {
+        t->cells[p] += (uint64_t)d.counts[p];
+        t->route_ns[p] += d.ns[p];
+    }
+    for (int e = 0; e < UPSCALER_EXITS && bs_decision_get(u->session, exit_routers[e], &d) == BS_OK; e++) {
+        t->exits[e] += (uint64_t)d.counts[0];
+        t->exit_ns[e][0] += d.ns[0];
+        t->exit_ns[e][1] += d.ns[1];
+        inside -= (uint64_t)d.counts[0];
+    }
+    t->exits[UPSCALER_EXITS] += inside;
+}
+
+bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse)
+{
+    const bs_dtype dtype = u->bits > 8 ? BS_U16 : BS_U8;
+    const int64_t h = u->height, w = u->width;
+    const bs_buffer from = {(void *)(uintptr_t)in, dtype, 3, {1, h, w, 0}, {h * in_stride, in_stride, 1, 0}};
+    const bs_buffer to = {out, dtype, 3, {1, 2 * h, 2 * w, 0}, {2 * h * out_stride, out_stride, 1, 0}};
+    const bs_buffer budget = {&u->budget, BS_F32, 1, {1, 0, 0, 0}, {1, 0, 0, 0}};
+    if (!reuse && u->routed)
+        bs_reset_state(u->session);
+    const bool ok = bs_bind(u->session, "frame", &from, &u->error) == BS_OK && bs_bind(u->session, "frame_2x", &to, &u->error) == BS_OK &&
+                    bs_bind(u->session, "budget", &budget, &u->error) == BS_OK && bs_run(u->session, &u->error) == BS_OK;
+    if (ok)
+        tally(u);
+    return ok;
+}
+
+void upscaler_last(const upscaler *u, upscaler_map *map)
+{
+    bs_decision d;
+    memset(map, 0, sizeof *map);
+    map->size = u->tile;
+    map->across = (u->width + u->tile - 1) / u->tile;
+    map->down = (u->height + u->tile - 1) / u->tile;
+    if (u->routed && bs_decision_get(u->session, "route", &d) == BS_OK)
+        map->route = d.chosen;
+    for (int e = 0; u->routed && e < UPSCALER_EXITS; e++)
+        if (bs_decision_get(u->session, exit_routers[e], &d) == BS_OK)
+            map->exit[e] = d.chosen;
+}
+
+uint64_t upscaler_touched(const upscaler *u)
+{
+    uint64_t touched = 0;
+    for (size_t i = 0; i < u->block_bytes; i += BS_ALIGNMENT) { /* a line counts when any byte of it changed */
+        const size_t end = i + BS_ALIGNMENT < u->block_bytes ? i + BS_ALIGNMENT : u->block_bytes;
+        size_t k = i;
+        while (k < end && u->block[k] == PAINT)
+            k++;
+        touched += k < end ? end - i : 0;
+    }
+    return touched;
+}

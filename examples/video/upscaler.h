@@ -1,0 +1,61 @@
+/* upscaler.h: the network of video_sr: a model file becomes a session that doubles luma planes.
+ *
+ * Owns: the graph, the plan, the session and the one block of memory they live in.
+ * Relies on: brainstorm.h and nothing else.
+ * Must never: know of y4m, files other than the model, or the command line's wording.
+ */
+#ifndef UPSCALER_H
+#define UPSCALER_H
+
+#include "brainstorm.h"
+#include "options.h"
+
+/* Exits of the large net: each router decides whether a cell leaves. */
+#define UPSCALER_EXITS 2
+#define UPSCALER_ROUTES 4 /* reuse, bicubic, small, large */
+
+typedef struct upscaler_tallies { /* summed over frames */
+    uint64_t frames;
+    uint64_t cells[UPSCALER_ROUTES];
+    uint64_t exits[UPSCALER_EXITS + 1]; /* cells that left the large net at each exit; the last is its end */
+    uint64_t route_ns[UPSCALER_ROUTES]; /* large: up to the first exit */
+    uint64_t exit_ns[UPSCALER_EXITS][2]; /* leaving there, going on to the next */
+    uint64_t routing_ns, total_ns;
+} upscaler_tallies;
+
+typedef struct upscaler {
+    bs_memory memory;
+    bs_model *model;
+    bs_graph *graph;
+    bs_plan *plan;
+    bs_session *session;
+    uint8_t *block; /* from malloc, once */
+    size_t block_bytes;
+    bs_sizes planned;
+    uint64_t fixed_bytes; /* model index, graph and plan */
+    int width, height, bits, tile;
+    bool routed;
+    float budget;
+    upscaler_tallies tallies;
+    bs_error error;
+} upscaler;
+
+/* Width and height of the input, 8 or 10 bits a sample. False: error.message says why. */
+bool upscaler_open(upscaler *u, const video_options *options, int width, int height, int bits);
+void upscaler_close(upscaler *u);
+
+/* Doubles one luma plane; strides in samples. */
+bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse);
+
+/* What the last frame did: cells of `size` input pixels, row by row. route: 0 reuse .. 3 large; exit: 0.. or -1. */
+typedef struct upscaler_map {
+    int across, down, size;
+    const int8_t *route; /* NULL: one route for all */
+    const int8_t *exit[UPSCALER_EXITS];
+} upscaler_map;
+void upscaler_last(const upscaler *u, upscaler_map *map);
+
+/* Bytes of the arenas that were really written, found by the pattern painted before the start. */
+uint64_t upscaler_touched(const upscaler *u);
+
+#endif

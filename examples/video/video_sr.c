@@ -1,0 +1,310 @@
+/* video_sr: doubles the size of y4m video with a routed network, in a stream, in fixed memory.
+ *
+ * Owns: the flow of frames from input to output and the messages of a run.
+ * Relies on: the library through upscaler.h; y4m.h, picture.h, quality.h, progress.h, report.h.
+ * Must never: write anything but video to standard output, or leave half a frame in a file.
+ */
+#include "options.h"
+#include "picture.h"
+#include "progress.h"
+#include "quality.h"
+#include "report.h"
+#include "upscaler.h"
+#include "y4m.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_asked;
+
+static void on_stop(int signal_number)
+{
+    (void)signal_number;
+    stop_asked = 1;
+}
+
+typedef struct run {
+    video_options options;
+    y4m_reader in, reference;
+    y4m_writer out, map;
+    y4m_info twice;
+    int in_fd, out_fd, reference_fd, map_fd;
+    upscaler up;
+    progress shown;
+    uint8_t *buffers, *frame, *result, *expected, *tinted;
+    void *scratch;
+    uint64_t frame_bytes;
+    double psnr_sum, ssim_sum, network_seconds;
+    int64_t measured;
+} run;
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool complain(run *r, const char *what, const char *why)
+{
+    progress_break(&r->shown);
+    fprintf(stderr, "video_sr: %s%s%s\n", what, *what ? ": " : "", why);
+    return false;
+}
+
+static bool complain_y4m(run *r, const char *path, const y4m_error *error)
+{
+    char text[256];
+    y4m_message(error, text, sizeof text);
+    return complain(r, strcmp(path, "-") == 0 ? "standard stream" : path, text);
+}
+
+/* ------------------------------------------------------------------------------------------------- opening */
+
+static bool open_input(run *r)
+{
+    y4m_error error;
+    if (y4m_open_input(r->options.input, &r->in_fd, &error) != Y4M_OK)
+        return complain_y4m(r, r->options.input, &error);
+    if (y4m_reader_open(&r->in, r->in_fd) != Y4M_OK)
+        return complain_y4m(r, r->options.input, &r->in.error);
+    r->in.stop = &stop_asked;
+    r->twice = r->in.info;
+    r->twice.width *= 2;
+    r->twice.height *= 2;
+    if (r->in.info.width > Y4M_SIDE_MAX / 2 || r->in.info.height > Y4M_SIDE_MAX / 2)
+        return complain(r, r->options.input, "twice its size would be beyond 16384 pixels a side");
+    return true;
+}
+
+static bool open_reference(run *r)
+{
+    y4m_error error;
+    if (!r->options.reference)
+        return true;
+    if (y4m_open_input(r->options.reference, &r->reference_fd, &error) != Y4M_OK)
+        return complain_y4m(r, r->options.reference, &error);
+    if (y4m_reader_open(&r->reference, r->reference_fd) != Y4M_OK)
+        return complain_y4m(r, r->options.reference, &r->reference.error);
+    const y4m_info *i = &r->reference.info;
+    char text[160];
+    if (i->width == r->twice.width && i->height == r->twice.height && y4m_facts(i->layout)->bits == y4m_facts(r->twice.layout)->bits)
+        return true;
+    snprintf(text, sizeof text, "the reference is %dx%d %s, the output %dx%d %s", i->width, i->height, y4m_facts(i->layout)->name,
+             r->twice.width, r->twice.height, y4m_facts(r->twice.layout)->name);
+    return complain(r, r->options.reference, text);
+}
+
+static bool ends_in_png(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".png") == 0;
+}
+
+static bool open_output(run *r)
+{
+    y4m_error error;
+    if (y4m_open_output(r->options.output, r->in_fd, &r->out_fd, &error) != Y4M_OK)
+        return complain_y4m(r, r->options.output, &error);
+    if (y4m_writer_open(&r->out, r->out_fd, &r->twice) != Y4M_OK)
+        return complain_y4m(r, r->options.output, &r->out.error);
+    if (!r->options.map || ends_in_png(r->options.map))
+        return true;
+    if (y4m_open_output(r->options.map, r->in_fd, &r->map_fd, &error) != Y4M_OK)
+        return complain_y4m(r, r->options.map, &error);
+    if (y4m_writer_open(&r->map, r->map_fd, &r->twice) != Y4M_OK)
+        return complain_y4m(r, r->options.map, &r->map.error);
+    return true;
+}
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* One block: input frame, output frame, and what was asked for beside them. */
+static bool take_buffers(run *r)
+{
+    const size_t in = rounded(y4m_frame_bytes(&r->in.info)), out = rounded(y4m_frame_bytes(&r->twice));
+    const size_t reference = r->options.reference ? rounded(y4m_frame_bytes(&r->reference.info)) : 0;
+    const size_t map = r->map_fd >= 0 ? out : 0;
+    size_t scratch = picture_double_scratch(r->in.info.width);
+    const size_t ssim = r->options.reference ? quality_ssim_scratch(r->twice.width) : 0;
+    scratch = rounded(scratch > ssim ? scratch : ssim);
+    r->frame_bytes = in + out + reference + map + scratch;
+    r->buffers = aligned_alloc(64, r->frame_bytes);
+    if (!r->buffers)
+        return complain(r, "", "not enough memory for the frames");
+    r->frame = r->buffers;
+    r->result = r->frame + in;
+    r->expected = r->result + out;
+    r->tinted = r->expected + reference;
+    r->scratch = r->tinted + map;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------- frames */
+
+static picture_plane plane_of(const y4m_info *info, uint8_t *frame, int plane)
+{
+    const picture_plane p = {frame + y4m_plane_offset(info, plane), y4m_row_bytes(info, plane), y4m_plane_width(info, plane),
+                             y4m_plane_height(info, plane), y4m_facts(info->layout)->bits};
+    return p;
+}
+
+static void double_chroma(run *r)
+{
+    const y4m_layout_facts *facts = y4m_facts(r->in.info.layout);
+    for (int k = 1; k < y4m_planes(&r->in.info); k++) {
+        const picture_plane from = plane_of(&r->in.info, r->frame, k), to = plane_of(&r->twice, r->result, k);
+        picture_double(&to, &from, facts->cosited_x ? PICTURE_COSITED : PICTURE_BETWEEN,
+                       facts->cosited_y ? PICTURE_COSITED : PICTURE_BETWEEN, 0, to.height, r->scratch);
+    }
+}
+
+static bool measure(run *r)
+{
+    if (!r->options.reference)
+        return true;
+    const y4m_status status = y4m_read_frame(&r->reference, r->expected);
+    if (status == Y4M_END)
+        return complain(r, r->options.reference, "the reference has fewer frames than the input");
+    if (status != Y4M_OK)
+        return complain_y4m(r, r->options.reference, &r->reference.error);
+    const picture_plane a = plane_of(&r->twice, r->result, 0), b = plane_of(&r->reference.info, r->expected, 0);
+    r->psnr_sum += quality_psnr(&a, &b, 0);
+    r->ssim_sum += quality_ssim(&a, &b, 0, r->scratch);
+    r->measured++;
+    return true;
+}
+
+static bool write_map(run *r)
+{
+    upscaler_map map;
+    if (r->map_fd < 0)
+        return true;
+    upscaler_last(&r->up, &map);
+    memcpy(r->tinted, r->result, y4m_frame_bytes(&r->twice));
+    report_tint(&r->twice, r->tinted, &map);
+    return y4m_write_frame(&r->map, r->tinted) == Y4M_OK || complain_y4m(r, r->options.map, &r->map.error);
+}
+
+static bool do_frame(run *r)
+{
+    const ptrdiff_t sample = (ptrdiff_t)y4m_sample_bytes(&r->in.info);
+    const picture_plane from = plane_of(&r->in.info, r->frame, 0), to = plane_of(&r->twice, r->result, 0);
+    const double since = seconds();
+    if (!upscaler_run(&r->up, from.data, (ptrdiff_t)from.stride_bytes / sample, to.data, (ptrdiff_t)to.stride_bytes / sample,
+                      r->options.reuse))
+        return complain(r, "network", r->up.error.message);
+    r->network_seconds += seconds() - since;
+    double_chroma(r);
+    if (!measure(r))
+        return false;
+    if (y4m_write_frame(&r->out, r->result) != Y4M_OK)
+        return complain_y4m(r, r->options.output, &r->out.error);
+    return write_map(r);
+}
+
+static bool do_frames(run *r)
+{
+    int64_t total = y4m_frames_expected(&r->in);
+    if (r->options.frames > 0 && (total < 0 || total > r->options.frames))
+        total = r->options.frames;
+    progress_start(&r->shown, total, r->options.quiet);
+    while (r->options.frames < 0 || r->out.frames < r->options.frames) {
+        const y4m_status status = stop_asked ? Y4M_STOPPED : y4m_read_frame(&r->in, r->frame);
+        if (status == Y4M_END)
+            return r->out.frames > 0 || complain(r, r->options.input, "there is not a single frame in it");
+        if (status == Y4M_STOPPED)
+            return complain(r, "", "stopped by a signal; what was written is whole");
+        if (status != Y4M_OK)
+            return complain_y4m(r, r->options.input, &r->in.error);
+        if (!do_frame(r))
+            return false;
+        progress_step(&r->shown);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- the run */
+
+static bool finish(run *r, double since)
+{
+    const int64_t frames = r->out.frames;
+    run_facts facts = {.options = &r->options, .up = &r->up, .out = &r->twice, .frames = frames, .seconds = seconds() - since,
+                       .seconds_network = r->network_seconds, .has_reference = r->measured > 0, .frame_bytes = r->frame_bytes};
+    if (r->measured > 0) {
+        facts.psnr = r->psnr_sum / (double)r->measured;
+        facts.ssim = r->ssim_sum / (double)r->measured;
+    }
+    progress_end(&r->shown);
+    if (!r->options.quiet || r->measured > 0)
+        report_summary(&facts);
+    if (r->options.stats && !report_json(r->options.stats, &facts))
+        return complain(r, r->options.stats, strerror(errno));
+    if (r->options.map && ends_in_png(r->options.map)) {
+        upscaler_map map;
+        upscaler_last(&r->up, &map);
+        if (!report_map_png(r->options.map, &r->twice, r->result, &map))
+            return complain(r, r->options.map, "the map could not be written");
+    }
+    return true;
+}
+
+static bool do_run(run *r)
+{
+    if (!open_input(r) || !open_reference(r))
+        return false;
+    if (!upscaler_open(&r->up, &r->options, r->in.info.width, r->in.info.height, y4m_facts(r->in.info.layout)->bits))
+        return complain(r, r->options.model, r->up.error.message);
+    if (!open_output(r) || !take_buffers(r))
+        return false;
+    const double since = seconds();
+    const bool done = do_frames(r);
+    bool closed = true;
+    if (r->out.fd >= 0 && y4m_writer_close(&r->out) != Y4M_OK && done)
+        closed = complain_y4m(r, r->options.output, &r->out.error);
+    if (r->map_fd >= 0 && y4m_writer_close(&r->map) != Y4M_OK && done)
+        closed = complain_y4m(r, r->options.map, &r->map.error) && closed;
+    return done && closed && finish(r, since);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_stop;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL); /* a reader gone shows as a failed write */
+}
+
+int main(int argc, char **argv)
+{
+    static run r; /* the reader alone is 4 KiB of buffer: not on the stack */
+    char message[160];
+    r.in_fd = r.out_fd = r.reference_fd = r.map_fd = -1;
+    r.shown.quiet = true; /* until frames begin */
+    const char *wrong = options_parse(&r.options, argc, argv, message, sizeof message);
+    if (wrong) {
+        fprintf(stderr, "video_sr: %s\n", wrong);
+        return 2;
+    }
+    if (r.options.help) {
+        fputs(options_usage(), stdout);
+        return 0;
+    }
+    catch_signals();
+    const bool ok = do_run(&r);
+    upscaler_close(&r.up);
+    free(r.buffers);
+    return ok ? 0 : 1;
+}

@@ -1,0 +1,300 @@
+# needs: gguf numpy
+"""test_gguf_python.py: what tools/brainstorm_model.py writes is what the library and the `gguf` package read.
+
+Owns: one graph with every op and structure that the exporter knows. Relies on: $BUILD/brainstorm, tools/, the gguf
+package (tools/requirements.txt). Must never leave a file behind.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+import brainstorm_model as bm
+import export_sr
+import gguf
+
+PROGRAM = [*os.environ.get("RUN", "").split(), os.path.join(os.environ.get("BUILD", "build"), "brainstorm")]
+results = {True: 0, False: 0}
+
+
+def report(name, passed, why=""):
+    results[bool(passed)] += 1
+    print(f"ok {name}" if passed else f"FAIL {name}: {why}")
+
+
+def brainstorm(*words):
+    done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def random(*shape):
+    return np.random.default_rng(len(shape) * 97 + sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+# --- one graph with everything --------------------------------------------------------------------------
+
+
+def image_ops(g, x):
+    """x: f32 [2, H, W] cells."""
+    norm = {key: np.abs(random(4)) + 1 for key in ("weight", "bias", "mean", "var")}
+    y = g.conv2d(x, "conv", random(4, 2, 3, 3), random(4), batch_norm=norm, act="relu")
+    y = g.conv2d(y, "deep", random(4, 1, 3, 3), groups=bm.DEPTHWISE, prelu=random(4))
+    y = g.prelu(y, "slopes", random(4))
+    y = g.batch_norm(y, "norm", *(np.abs(random(4)) + i for i in range(4)), epsilon=1e-3)
+    y = g.pixel_unshuffle(g.pixel_shuffle(y, 2), 2)
+    y = g.concat([y, g.slice(y, axis=0, start=1, length=2)], axis=0)
+    y = g.activation(g.affine(g.clip(y, -1, 2), 0.5, 0.25), "gelu")
+    return g.add(g.mul(y, y), g.sub(y, y)), y
+
+
+def routed(g, cells, budget):
+    features = g.patch_features(cells, buckets=32)
+    table = g.constant("losses", np.arange(32 * 3, dtype=np.int32).reshape(32, 3))
+    losses = g.reshape(g.gather_rows(table, g.slice(features, axis=0, start=0, length=1)), [3])
+    router = g.route(losses, "budget", "budget", 3, knob=budget, cost=[1, 5, 9])
+    outs = [None]
+    for path in (1, 2):
+        with g.branch(router, path, f"path{path}", cells) as x:
+            f = g.convert(x, "f32", scale=1 / 255)
+            if path == 2:
+                with g.block("inner"):
+                    f = g.conv2d(f, "inner.conv", random(2, 2, 1, 1), random(2))
+            outs.append(g.convert(f, "u8", scale=255))
+    return router, g.gather(router, outs, residual=cells)
+
+
+def tokens(g):
+    """Rows of 8 features; experts picked by top-2."""
+    x = g.rows(g.input("tokens", "f32", [g.symbol("n", 40), 8]))
+    h = g.layer_norm(x, "ln", random(8), random(8))
+    scores = g.softmax(g.linear(h, "score", random(4, 8), random(4)))
+    router = g.route(scores, "experts", "topk", 4, k=2, normalise=1)
+    outs = []
+    for path in range(4):
+        with g.branch(router, path, f"expert{path}", h) as e:
+            outs.append(g.linear(e, f"e{path}", random(8, 8), act="silu"))
+    y = g.gather(router, outs, residual=x, mode="weighted")
+    best, index = g.topk(scores, 2)
+    square = g.reshape(y, [2, 4])
+    product = g.matmul(square, square, transpose_b=1, scale=0.5)
+    turned = g.transpose(product, [1, 0])
+    g.output("sum", g.collect(g.reduce(turned, "mean", axis=-1, keep=0)))
+    g.output("best", g.collect(best))
+    g.output("index", g.collect(index))
+    g.output("first", g.collect(g.argmax(scores)))
+    g.output("gate", g.collect(g.route_score(router)))
+
+
+def whole_images(g):
+    x = g.input("image", "f32", [3, 32, 32])
+    x = g.pad(x, 1, 1, 2, 2, edge=1)
+    x = g.pool2d(g.deconv2d(x, "up", random(3, 2, 2, 2), random(2), stride=2), "max", 2)
+    x = g.resize(x, "nearest", 2)
+    g.output("mean", g.pool2d(x, "average", everything=1))
+
+
+def everything():
+    g = bm.Graph("everything", scale=2)
+    height, width = g.symbol("H", 100), g.symbol("W", 120)
+    frame = g.input("frame", "u8", [2, height, width])
+    before = g.state("before", "u8", [2, 2 * height, width * 2])
+    budget = g.input("budget", "f32", [1])
+    cells = g.patches(frame, 32)
+    _, y = image_ops(g, g.convert(cells, "f32", scale=1 / 255))
+    g.output("features", g.assemble(y))
+    router, picked = routed(g, cells, budget)
+    large = g.resize(picked, "bicubic", 2)
+    old = g.patches(before, 32, like=cells)
+    mixed = g.convert(g.convert(large, "f32") + g.convert(old, "f32"), "u8", scale=0.5)
+    out = g.assemble(mixed)
+    g.state_write(before, out)
+    g.output("frame_2x", out)
+    g.output("price", g.route_price(router))
+    tokens(g)
+    whole_images(g)
+    return g
+
+
+# --- tests ----------------------------------------------------------------------------------------------
+
+
+def test_op_tables():
+    status, text = brainstorm("ops")
+    found = {}
+    for line in text.splitlines():
+        op, _, _, *fields = line.split()
+        found[op] = fields
+    ours = {op: fields.split() for op, (fields, _) in bm.OPS.items()}
+    differing = [op for op in sorted(set(found) | set(ours)) if found.get(op) != ours.get(op)]
+    report("the exporter knows the library's op set", status == 0 and not differing, f"they differ in {differing}")
+
+
+def test_library_reads(path, g):
+    used = {node.op for node in g.nodes}
+    report("the test graph has every op", used == set(bm.OPS), f"without {sorted(set(bm.OPS) - used)}")
+    status, text = brainstorm("inspect", path)
+    report("the library builds what was exported", status == 0, text)
+    status, text = brainstorm("check", path)
+    report("checksums are those of the records", status == 0, text)
+    status, text = brainstorm("plan", path, "--input", "frame=2x64x96", "--input", "tokens=7x8", "--threads", "2")
+    report("the library plans what was exported", status == 0 and "transient" in text, text)
+
+
+def tensor_bytes(reader):
+    return {t.name: (t.data_offset, np.asarray(t.data).view(np.uint8).tobytes()) for t in reader.tensors}
+
+
+def test_package_reads(path, g):
+    reader = gguf.GGUFReader(path)
+    strings = lambda key: reader.get_field(f"brainstorm.{key}").contents()
+    report("the gguf package reads the graph", strings("node.op") == [n.op for n in g.nodes] and
+           list(strings("node.inputs")) == [i for n in g.nodes for i in n.inputs], "it reads another one")
+    tensors = tensor_bytes(reader)
+    stored = [f"block.{b.name}" for b in g.blocks if b.bytes]
+    report("one tensor a block, in order", list(tensors) == stored, f"{list(tensors)}")
+    report("records start on pages", all(offset % 4096 == 0 for offset, _ in tensors.values()), "they do not")
+    report("the file ends with padding", os.path.getsize(path) % 4096 == 0, f"{os.path.getsize(path)} bytes")
+    return tensors
+
+
+def test_weights(g, tensors):
+    same, aligned, count = True, True, 0
+    for block in g.blocks:
+        for _, array, offset in block.weights:
+            data = tensors[f"block.{block.name}"][1][offset:offset + array.nbytes]
+            same &= data == array.tobytes()
+            aligned &= offset % 256 == 0
+            count += 1
+    report("weights have the bytes given", same and count > 20, "they do not")
+    report("weights start at multiples of 256", aligned, "they do not")
+
+
+def test_repeatable(path, g, folder):
+    again = os.path.join(folder, "again.gguf")
+    everything().write(again)
+    with open(path, "rb") as a, open(again, "rb") as b:
+        report("the same graph gives the same file", a.read() == b.read(), "it does not")
+
+
+def test_damage(path, tensors, folder):
+    damaged = os.path.join(folder, "damaged.gguf")
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    offset, record = next(t for name, t in tensors.items() if name == "block.path2" or name == "block.inner")
+    data[offset + len(record) - 1] ^= 1
+    with open(damaged, "wb") as file:
+        file.write(data)
+    status, text = brainstorm("check", damaged)
+    report("a flipped bit in a weight is found", status == 1 and "CRC" in text, text)
+
+
+def raises(action):
+    try:
+        action()
+    except ValueError:
+        return True
+    return False
+
+
+def twice(g):
+    x = g.input("x", "f32", [4])
+    g.linear(x, "l", random(2, 4))
+    g.linear(x, "l", random(2, 4))
+
+
+def foreign(g):
+    g.output("y", bm.Graph().input("x", "f32", [1]))
+
+
+def empty_block(g):
+    with g.block("nothing"):
+        pass
+
+
+def test_refusals():
+    refused = {
+        "two weights of one name": twice,
+        "a value of another graph": foreign,
+        "an empty block": empty_block,
+        "a weight that is not finite": lambda g: g.constant("c", np.array([np.nan], np.float32)),
+        "a weight of a type unknown": lambda g: g.constant("c", np.zeros(3, np.complex64)),
+        "a name that is too long": lambda g: g.input("n" * 64, "f32", [1]),
+        "an activation unknown": lambda g: g.activation(g.input("x", "f32", [1]), "swish"),
+        "a parameter unknown": lambda g: g.node("softmax", [g.input("x", "f32", [1])], axis=1),
+    }
+    for name, action in refused.items():
+        report(f"the exporter refuses {name}", raises(lambda: action(bm.Graph())), "it does not")
+
+
+def random_nets():
+    tensors = {}
+
+    def layer(name, out, into, kernel, prelu=True):
+        tensors[f"{name}.weight"] = random(out, into, kernel, kernel) * 0.05
+        tensors[f"{name}.bias"] = np.zeros(out, np.float32)
+        if prelu:
+            tensors[f"{name}.prelu"] = np.full(out, 0.2, np.float32)
+
+    layer("small.head", 16, 1, 5)
+    layer("small.body0", 16, 16, 3)
+    layer("small.tail", 4, 16, 3, False)
+    layer("large.head", 32, 1, 3)
+    for i in range(6):
+        layer(f"large.body{i}", 32, 32, 3)
+    for i in range(3):
+        layer(f"large.tail{i}", 4, 32, 3, False)
+    return tensors
+
+
+def random_route():
+    paths = len(export_sr.PATHS)
+    route = {"route.cost": np.arange(1, paths + 1, dtype=np.int32)}
+    for table in ("energy", "change"):
+        route[f"route.{table}"] = np.arange(export_sr.BUCKETS * paths, dtype=np.int32).reshape(-1, paths)
+    for i in range(len(export_sr.EXITS) - 1):
+        for layer, shape in (("hidden", (8, 32)), ("out", (1, 8))):
+            route[f"large.exit{i}.{layer}.weight"] = random(*shape)
+            route[f"large.exit{i}.{layer}.bias"] = random(shape[0])
+    return route
+
+
+def saved(path, tensors):
+    np.savez(path, **tensors)
+    return np.load(path)
+
+
+def test_export_sr(folder):
+    path = os.path.join(folder, "sr.gguf")
+    nets, route = (saved(os.path.join(folder, name), tensors)
+                   for name, tensors in (("nets.npz", random_nets()), ("route.npz", random_route())))
+    with nets, route:
+        export_sr.build(nets, route, "sr", 1080, 1920).write(path)
+    status, text = brainstorm("plan", path, "--input", "frame=1x540x960", "--order", "depth")
+    report("export_sr writes a model that can be planned", status == 0, text)
+
+
+def main():
+    warnings.simplefilter("error", RuntimeWarning)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "everything.gguf")
+        g = everything()
+        g.write(path)
+        test_op_tables()
+        test_library_reads(path, g)
+        tensors = test_package_reads(path, g)
+        test_weights(g, tensors)
+        test_repeatable(path, g, folder)
+        test_damage(path, tensors, folder)
+        test_refusals()
+        test_export_sr(folder)
+    print(f"{results[True]} passed, {results[False]} failed")
+    return results[False] != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
