@@ -26,17 +26,18 @@ static bool has_failed(bs_session *s)
 static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
 {
     const bs_session *s = c->session;
-    const int32_t *in = bs_node_in(s->graph, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
     call->graph = s->graph;
     call->node = node;
     call->plan = &s->plan->nodes[node - s->graph->nodes];
     call->params = node->params;
-    call->n_in = node->n_in;
+    call->n_in = n_in;
     call->n_out = node->n_out;
     call->rows = rows;
     call->prepared = s->weights + call->plan->prepared_offset;
     call->scratch = c->scratch + s->plan->kernel_scratch_offset;
-    for (int32_t i = 0; i < node->n_in; i++)
+    for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
@@ -94,7 +95,7 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    report_failure(c->session, bs_op_get(node->op)->run(&call), i->node);
+    report_failure(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node);
 }
 
 /* ---------------------------------------------------------------------------------------- one instruction */
@@ -128,10 +129,11 @@ static void run_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows
 static int32_t batch_rows(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
-    const int32_t *in = bs_node_in(s->graph, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
     if (i->kind != BS_INSTR_OP)
         return 1;
-    for (int32_t k = 0; k < node->n_in; k++) {
+    for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
         const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW && bs_node_is(&s->graph->nodes[v->node], &bs_op_scatter);
         if (v->rank == 3 || scattered)

@@ -38,7 +38,9 @@ typedef struct bs_weight_spec {
 typedef struct bs_node_plan {
     bs_tier tier;
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
-    int32_t act;            /* fused activation that follows (bs_act) */
+    int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
+    int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
+    int32_t fused_in[2];    /* the operands it then has */
     uint64_t prepared_bytes; /* of its weights, in its block's prepared memory */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */

@@ -105,7 +105,10 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
     p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
-    if (!bs_plan_live(p, error) || !bs_plan_lower(p, memory + l.at_workspace, error))
+    if (!bs_plan_live(p, error))
+        return NULL;
+    bs_plan_fuse(p);
+    if (!bs_plan_lower(p, memory + l.at_workspace, error))
         return NULL;
     for (int32_t n = 1; n < graph->n_nodes; n++)
         if (p->node_live[n])
@@ -142,7 +145,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     else
         say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
-        say(r, "%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm ? "  (winograd)" : "");
+        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm ? "  (winograd)" : "",
+            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
 }
 
 static void say_region(report *r, const bs_plan *p, int32_t region)

@@ -97,6 +97,7 @@ struct bs_plan {
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
 bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
@@ -111,6 +112,10 @@ typedef struct bs_life {
 uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 
 /* Helpers of several stages. */
+/* The operands a node has in this plan: its own, or those of the chain it ends. */
+const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
+bs_status bs_fusion_run(const bs_call *call);
+const char *bs_fusion_name(int32_t fusion);
 static inline bs_value_plan *bs_plan_value(const bs_plan *plan, int32_t id) { return &plan->values[id]; }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);

@@ -42,10 +42,11 @@ static bool each_reader(lowering *l, int32_t value, reader_visit visit, void *us
 {
     for (int32_t n = l->g->values[value].node + 1; n < l->g->n_nodes; n++) {
         const bs_node *node = &l->g->nodes[n];
-        const int32_t *in = bs_node_in(l->g, node);
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
         const bool gather = bs_node_is(node, &bs_op_gather);
         const bool forced_route = bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].forced;
-        for (int32_t i = 0; l->plan->node_live[n] && !forced_route && i < node->n_in; i++)
+        for (int32_t i = 0; l->plan->node_live[n] && !forced_route && i < n_in; i++)
             if (in[i] == value && (!gather || bs_plan_gathers(l->plan, node, i)) && !visit(l, n, i, user))
                 return false;
     }
@@ -139,9 +140,10 @@ static bool runs_in_tiles(const lowering *l, const bs_node *node)
 /* Closes the region that makes an operand, when the reader is not of that region. */
 static void close_read_regions(lowering *l, const bs_node *node, int32_t home)
 {
-    const int32_t *in = bs_node_in(l->g, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
     const int32_t region = home == TOP ? TOP : l->plan->parts[home].region;
-    for (int32_t i = 0; i < node->n_in; i++) {
+    for (int32_t i = 0; i < n_in; i++) {
         const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : TOP;
         const int32_t made_in = from == TOP ? TOP : l->plan->parts[from].region;
         if (made_in != TOP && made_in != region)
@@ -398,9 +400,10 @@ static int32_t domain_ready(const lowering *l, int32_t domain)
 
 static int32_t operands_ready(const lowering *l, const bs_node *node, int32_t region)
 {
-    const int32_t *in = bs_node_in(l->g, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
     int32_t ready = domain_ready(l, node->domain);
-    for (int32_t i = 0; i < node->n_in; i++)
+    for (int32_t i = 0; i < n_in; i++)
         ready = bs_max_i32(ready, value_ready(l, in[i], region));
     return ready;
 }

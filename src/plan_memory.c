@@ -86,11 +86,12 @@ static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
 static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t time)
 {
     const bs_node *node = &p->graph->nodes[i->node];
-    const int32_t *in = bs_node_in(p->graph, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
     touch(p, i->value, scope, time);
     touch(p, i->target, scope, time);
     const bool moves = i->kind == BS_INSTR_STORE || i->kind == BS_INSTR_FILL;
-    for (int32_t k = 0; !moves && k < node->n_in; k++)
+    for (int32_t k = 0; !moves && k < n_in; k++)
         touch(p, in[k], scope, time);
     for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
         touch(p, node->first_out + k, scope, time);

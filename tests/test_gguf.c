@@ -1,15 +1,15 @@
 /* test_gguf.c: what the model file reader promises about good files, damaged files, failing readers and small arenas.
  *
- * Owns: a tiny routed model, a table of damages with the status each must give, and sweeps over all truncations and
- *   all single bit flips of it. Run it under address and undefined-behaviour sanitizers: most of what it checks is that
+ * Owns: a table of damages with the status each must give, and sweeps over all truncations and all single bit flips of
+ *   a tiny model. Run it under address and undefined-behaviour sanitizers: most of what it checks is that
  *   they stay silent.
- * Relies on: gguf_forge.h; the library.
+ * Relies on: gguf_tiny.h; the library.
  * Must never: need a file of the repository, or leave one behind.
  */
 #include "../src/gguf.h"
 #include "../src/model.h"
 #include "../src/weights.h"
-#include "gguf_forge.h"
+#include "gguf_tiny.h"
 
 static int n_passed, n_failed;
 
@@ -21,155 +21,6 @@ static void report(const char *group, const char *name, bool passed, const char 
         printf("ok %s%s\n", group, name);
     else
         printf("FAIL %s%s: %s\n", group, name, why);
-}
-
-/* --- the model --------------------------------------------------------------------------------------- */
-
-/* frame -> cells of 8x8 -> a router picks one of two convolutions a cell -> frame. Alignment 64 keeps it small. */
-enum { ALIGNMENT = 64, NODES = 12, BLOCKS = 3, WEIGHTS = 6, MAIN_BYTES = 264, CONV_BYTES = 260 };
-
-static uint32_t crc32_of(const uint8_t *data, size_t bytes)
-{
-    uint32_t crc = UINT32_MAX;
-    for (size_t i = 0; i < bytes; i++) {
-        crc ^= data[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-    }
-    return ~crc;
-}
-
-static void write_nodes(forge *f)
-{
-    static const char *const ops[NODES] = {"input", "patches", "pool2d", "linear", "route", "scatter",
-                                           "conv2d", "scatter", "conv2d", "gather", "assemble", "output"};
-    static const char *const names[NODES] = {"frame", "", "pool", "score", "route", "", "small.conv", "", "large.conv",
-                                             "", "", "result"};
-    static const int32_t n_inputs[NODES] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1};
-    static const int32_t inputs[] = {1, 2, 3, 4, 2, 5, 2, 7, 6, 8, 0, 9, 10};
-    static const int32_t n_params[NODES] = {6, 1, 6, 1, 2, 2, 2, 2, 2, 2, 0, 0};
-    static const int32_t params[] = {0, 3, 1, -1, -2, 0, 8, 0, 0, 0, 0, 1, 0, 2, 0, 2, 1, 0, 1, 3, 1, 1, 1, 3, 1, 0};
-    static const int32_t blocks[NODES] = {0, 0, 0, 0, 0, 1, 1, 2, 2, 0, 0, 0};
-    forge_strings(f, "brainstorm.node.op", ops, NODES);
-    forge_strings(f, "brainstorm.node.name", names, NODES);
-    forge_i32s(f, "brainstorm.node.inputs.count", n_inputs, NODES);
-    forge_i32s(f, "brainstorm.node.inputs", inputs, sizeof inputs / 4);
-    forge_i32s(f, "brainstorm.node.params.count", n_params, NODES);
-    forge_i32s(f, "brainstorm.node.params", params, sizeof params / 4);
-    forge_i32s(f, "brainstorm.node.block", blocks, NODES);
-}
-
-static void write_blocks(forge *f, const uint32_t crc[BLOCKS])
-{
-    static const char *const names[BLOCKS] = {"main", "small", "large"};
-    static const int32_t first[BLOCKS] = {0, 5, 7}, end[BLOCKS] = {NODES, 7, 9}, tensor[BLOCKS] = {0, 1, 2};
-    static const int64_t bytes[BLOCKS] = {MAIN_BYTES, CONV_BYTES, CONV_BYTES};
-    forge_strings(f, "brainstorm.block.name", names, BLOCKS);
-    forge_i32s(f, "brainstorm.block.first_node", first, BLOCKS);
-    forge_i32s(f, "brainstorm.block.end_node", end, BLOCKS);
-    forge_i32s(f, "brainstorm.block.tensor", tensor, BLOCKS);
-    forge_i64s(f, "brainstorm.block.bytes", T_U64, bytes, BLOCKS);
-    forge_array(f, "brainstorm.block.crc32", T_U32, BLOCKS);
-    forge_put(f, crc, 4 * BLOCKS);
-}
-
-static void write_weights(forge *f)
-{
-    static const char *const names[WEIGHTS] = {"score.weight", "score.bias", "small.conv.weight", "small.conv.bias",
-                                               "large.conv.weight", "large.conv.bias"};
-    static const int32_t block[WEIGHTS] = {0, 0, 1, 1, 2, 2}, dtype[WEIGHTS] = {0}, rank[WEIGHTS] = {2, 1, 4, 1, 4, 1};
-    static const int64_t dims[] = {2, 1, 2, 1, 1, 3, 3, 1, 1, 1, 3, 3, 1}, offset[WEIGHTS] = {0, 256, 0, 256, 0, 256};
-    forge_strings(f, "brainstorm.weight.name", names, WEIGHTS);
-    forge_i32s(f, "brainstorm.weight.block", block, WEIGHTS);
-    forge_i32s(f, "brainstorm.weight.dtype", dtype, WEIGHTS);
-    forge_i32s(f, "brainstorm.weight.rank", rank, WEIGHTS);
-    forge_i64s(f, "brainstorm.weight.dims", T_I64, dims, sizeof dims / 8);
-    forge_i64s(f, "brainstorm.weight.offset", T_U64, offset, WEIGHTS);
-}
-
-typedef enum extra {
-    NOTHING, DUPLICATE_KEY, NESTED_ARRAY, FOREIGN_KEYS, NO_ARCHITECTURE, NO_VERSION, NO_ALIGNMENT, DUPLICATE_TENSOR,
-    TRAILING_BYTES, NO_TAIL_PADDING
-} extra;
-
-static void write_head(forge *f, extra more)
-{
-    static const char *const names[2] = {"H", "W"};
-    static const int64_t maxima[2] = {16, 24};
-    if (more != NO_ARCHITECTURE)
-        forge_key_string(f, "general.architecture", "brainstorm");
-    if (more != NO_ALIGNMENT)
-        forge_key_u32(f, "general.alignment", ALIGNMENT);
-    if (more != NO_VERSION)
-        forge_key_u32(f, "brainstorm.version", 1);
-    forge_key_u32(f, "brainstorm.opset", 1);
-    forge_key_string(f, "brainstorm.model.name", "tiny");
-    forge_key_u32(f, "brainstorm.model.scale", 1);
-    forge_key_u32(f, "brainstorm.value.count", 10);
-    forge_strings(f, "brainstorm.symbol.name", names, 2);
-    forge_i64s(f, "brainstorm.symbol.maximum", T_I64, maxima, 2);
-}
-
-static void write_extra(forge *f, extra more)
-{
-    if (more == DUPLICATE_KEY)
-        forge_key_u32(f, "brainstorm.opset", 1);
-    if (more == NESTED_ARRAY) {
-        forge_array(f, "other.nested", T_ARRAY, 1);
-        forge_u32(f, T_U32);
-        forge_u64(f, 1);
-        forge_u32(f, 7);
-    }
-    if (more == FOREIGN_KEYS) {
-        forge_strings(f, "other.words", (const char *const[]){"one", "", "three"}, 3);
-        forge_array(f, "other.nothing", T_F64, 0);
-        forge_key(f, "other.flag", T_BOOL);
-        forge_put(f, "\1", 1);
-    }
-}
-
-/* Records: 8 bytes of weight, bias at 256; or nine taps, bias at 256. */
-static void make_records(uint8_t records[BLOCKS][512], uint32_t crc[BLOCKS])
-{
-    static const size_t bytes[BLOCKS] = {MAIN_BYTES, CONV_BYTES, CONV_BYTES};
-    memset(records, 0, BLOCKS * 512);
-    for (size_t b = 0; b < BLOCKS; b++) {
-        for (size_t i = 0; i < (b ? 9u : 2u); i++) {
-            const float tap = (float)(b + 1) * 0.125f + (float)i;
-            memcpy(records[b] + 4 * i, &tap, 4);
-        }
-        const float bias[2] = {0.5f + (float)b, -1.0f};
-        memcpy(records[b] + 256, bias, b ? 4 : 8);
-        crc[b] = crc32_of(records[b], bytes[b]);
-    }
-}
-
-static void write_model(forge *f, extra more)
-{
-    static const char *const names[BLOCKS] = {"block.main", "block.small", "block.large"};
-    static const size_t bytes[BLOCKS] = {MAIN_BYTES, CONV_BYTES, CONV_BYTES};
-    uint8_t records[BLOCKS][512];
-    uint32_t crc[BLOCKS];
-    make_records(records, crc);
-    forge_begin(f);
-    write_head(f, more);
-    write_nodes(f);
-    write_blocks(f, crc);
-    write_weights(f);
-    write_extra(f, more);
-    for (size_t b = 0, offset = 0; b < BLOCKS; b++) {
-        forge_tensor(f, more == DUPLICATE_TENSOR && b ? "block.small" : names[b], bytes[b], offset);
-        offset += (bytes[b] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    }
-    for (size_t b = 0; b < BLOCKS; b++) {
-        forge_pad(f, more == NO_ALIGNMENT ? 32 : ALIGNMENT);
-        forge_put(f, records[b], bytes[b]);
-    }
-    if (more != NO_TAIL_PADDING)
-        forge_pad(f, ALIGNMENT);
-    if (more == TRAILING_BYTES)
-        forge_put(f, "anything", 8);
-    forge_end(f);
 }
 
 /* --- using it ---------------------------------------------------------------------------------------- */
@@ -292,7 +143,7 @@ static void test_good(void)
     static forge f;
     bs_error error;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        write_model(&f, good[i].more);
+        tiny_write(&f, good[i].more);
         const bs_status status = try_bytes(f.bytes, f.n, &error);
         expect("", good[i].name, status, BS_OK, &error);
     }
@@ -306,17 +157,17 @@ static void test_facts(void)
     bs_model_facts facts;
     bs_model_block_facts block;
     bs_weight_info info;
-    write_model(&f, NOTHING);
+    tiny_write(&f, NOTHING);
     bs_arena_init(&arena, "persistent", memory, sizeof memory);
     bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, &error);
     bs_model_facts_get(m, &facts);
-    report("", "facts are those written", strcmp(facts.name, "tiny") == 0 && facts.nodes == NODES && facts.values == 10 &&
-               facts.blocks == BLOCKS && facts.weights == WEIGHTS && facts.symbols == 2 && facts.scale == 1 &&
-               facts.weight_bytes == 96 && facts.file_bytes == f.n && facts.alignment == ALIGNMENT, "they differ");
+    report("", "facts are those written", strcmp(facts.name, "tiny") == 0 && facts.nodes == TINY_NODES && facts.values == 10 &&
+               facts.blocks == TINY_BLOCKS && facts.weights == TINY_WEIGHTS && facts.symbols == 2 && facts.scale == 1 &&
+               facts.weight_bytes == 96 && facts.file_bytes == f.n && facts.alignment == TINY_ALIGNMENT, "they differ");
     const bool got = bs_model_block_get(m, 2, &block) == BS_OK;
     report("", "a block's record is where it was put", got && strcmp(block.name, "large") == 0 && block.first_node == 7 &&
-               block.end_node == 9 && block.weights == 2 && block.bytes == CONV_BYTES && block.offset % ALIGNMENT == 0 &&
-               crc32_of(f.bytes + block.offset, (size_t)block.bytes) == block.crc32, "it is not");
+               block.end_node == 9 && block.weights == 2 && block.bytes == TINY_CONV_BYTES && block.offset % TINY_ALIGNMENT == 0 &&
+               tiny_crc32(f.bytes + block.offset, (size_t)block.bytes) == block.crc32, "it is not");
     const bs_weights w = bs_model_weights(m);
     float bias = 0;
     const bool read = w.find(w.user, "large.conv.bias", &info) == BS_OK && info.rank == 1 && info.bytes == 4 &&
@@ -351,8 +202,8 @@ static const damage damages[] = {
     {"tensor count negative", NULL, AT_FILE, 8, 8, UINT64_MAX, F},
     {"tensor count that wraps a product", NULL, AT_FILE, 8, 8, UINT64_MAX / 33 + 1, F},
     {"tensor count beyond the cap", NULL, AT_FILE, 8, 8, 1 << 20, F},
-    {"one tensor more", NULL, AT_FILE, 8, 8, BLOCKS + 1, F},
-    {"one tensor fewer", NULL, AT_FILE, 8, 8, BLOCKS - 1, F},
+    {"one tensor more", NULL, AT_FILE, 8, 8, TINY_BLOCKS + 1, F},
+    {"one tensor fewer", NULL, AT_FILE, 8, 8, TINY_BLOCKS - 1, F},
     {"no tensors", NULL, AT_FILE, 8, 8, 0, F},
     {"key count negative", NULL, AT_FILE, 16, 8, UINT64_MAX, F},
     {"key count that wraps a product", NULL, AT_FILE, 16, 8, UINT64_MAX / 14 + 1, F},
@@ -394,7 +245,7 @@ static const damage damages[] = {
     {"tensor dimension negative", "block.small", AT_VALUE, 0, 8, UINT64_MAX, F},
     {"tensor dimension beyond the file", "block.small", AT_VALUE, 0, 8, (uint64_t)1 << 40, F},
     {"tensor bytes that wrap with padding", "block.small", AT_VALUE, 0, 8, INT64_MAX, F},
-    {"tensor smaller than its record", "block.small", AT_VALUE, 0, 8, CONV_BYTES - 1, F},
+    {"tensor smaller than its record", "block.small", AT_VALUE, 0, 8, TINY_CONV_BYTES - 1, F},
     {"tensor of type F32", "block.small", AT_VALUE, 8, 4, 0, F},
     {"tensor type 4, withdrawn", "block.small", AT_VALUE, 8, 4, 4, BS_ERROR_UNSUPPORTED},
     {"tensor type Q4_0", "block.small", AT_VALUE, 8, 4, 2, BS_ERROR_UNSUPPORTED},
@@ -437,7 +288,7 @@ static const damage damages[] = {
 
     {"block range reversed", "brainstorm.block.end_node", AT_ELEMENT, 1, 4, 4, F},
     {"block range empty", "brainstorm.block.end_node", AT_ELEMENT, 1, 4, 5, F},
-    {"block range beyond the nodes", "brainstorm.block.end_node", AT_ELEMENT, 2, 4, NODES + 1, F},
+    {"block range beyond the nodes", "brainstorm.block.end_node", AT_ELEMENT, 2, 4, TINY_NODES + 1, F},
     {"block range negative", "brainstorm.block.first_node", AT_ELEMENT, 1, 4, UINT32_MAX, F},
     {"block ranges that overlap", "brainstorm.block.end_node", AT_ELEMENT, 1, 4, 8, F},
     {"main block that is not everything", "brainstorm.block.end_node", AT_ELEMENT, 0, 4, 9, F},
@@ -445,7 +296,7 @@ static const damage damages[] = {
     {"block tensor negative", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, (uint32_t)-2, F},
     {"block tensor taken twice", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, 1, F},
     {"block bytes without a tensor", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, UINT32_MAX, F},
-    {"block bytes beyond its tensor", "brainstorm.block.bytes", AT_WIDE, 1, 8, CONV_BYTES + 1, F},
+    {"block bytes beyond its tensor", "brainstorm.block.bytes", AT_WIDE, 1, 8, TINY_CONV_BYTES + 1, F},
     {"block bytes 2^64-1", "brainstorm.block.bytes", AT_WIDE, 1, 8, UINT64_MAX, F},
     {"checksum", "brainstorm.block.crc32", AT_ELEMENT, 1, 4, 0, F},
 
@@ -490,7 +341,7 @@ static void test_damages(void)
     static forge f;
     bs_error error;
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-        write_model(&f, NOTHING);
+        tiny_write(&f, NOTHING);
         damage_apply(&f, &damages[i]);
         const bs_status status = try_bytes(f.bytes, f.n, &error);
         expect("damaged: ", damages[i].name, status, damages[i].status, &error);
@@ -511,7 +362,7 @@ static void test_left_out(void)
     static forge f;
     bs_error error;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        write_model(&f, bad[i].more);
+        tiny_write(&f, bad[i].more);
         const bs_status status = try_bytes(f.bytes, f.n, &error);
         expect("damaged: ", bad[i].name, status, bad[i].status, &error);
     }
@@ -524,7 +375,7 @@ static void test_truncations(void)
     static forge f;
     bs_error error;
     size_t accepted = 0, last = 0;
-    write_model(&f, NOTHING);
+    tiny_write(&f, NOTHING);
     for (size_t n = 0; n < f.n; n++)
         if (try_bytes(f.bytes, n, &error) == BS_OK) {
             accepted++;
@@ -541,7 +392,7 @@ static void test_bit_flips(void)
     static forge f;
     bs_error error;
     size_t refused = 0, accepted = 0, silent = 0;
-    write_model(&f, NOTHING);
+    tiny_write(&f, NOTHING);
     for (size_t bit = 0; bit < 8 * f.n; bit++) {
         f.bytes[bit / 8] = (uint8_t)(f.bytes[bit / 8] ^ 1 << bit % 8);
         const bs_status status = try_bytes(f.bytes, f.n, &error);
@@ -564,7 +415,7 @@ static void test_random_damage(void)
     size_t silent = 0;
     printf("seed of random damage: %llx\n", (unsigned long long)seed);
     for (int round = 0; round < 4000; round++) {
-        write_model(&f, NOTHING);
+        tiny_write(&f, NOTHING);
         for (int i = 0; i < 1 + round % 4; i++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             static const uint8_t values[8] = {0, 1, 2, 127, 128, 255, 8, 24};
@@ -609,7 +460,7 @@ static void test_reader(void)
     static forge f;
     bs_error error;
     scripted s = {&f, 0, -1, false};
-    write_model(&f, NOTHING);
+    tiny_write(&f, NOTHING);
     const bs_status whole = try_reader(&s, &error);
     expect("", "a caller's reader gives the same model", whole, BS_OK, &error);
     const int reads = s.reads;
@@ -632,7 +483,7 @@ static void test_arenas(void)
     static forge f;
     bs_error error;
     bs_arena arena;
-    write_model(&f, NOTHING);
+    tiny_write(&f, NOTHING);
     bs_arena_init(&arena, "persistent", memory, sizeof memory);
     if (!bs_model_open_memory(&arena, f.bytes, f.n, &error))
         exit(2);
@@ -688,7 +539,7 @@ static void test_files(void)
     platform.file_open = fake_open;
     platform.file_read = fake_read;
     platform.file_close = fake_close;
-    write_model(&f, NOTHING);
+    tiny_write(&f, NOTHING);
     bs_arena_init(&arena, "persistent", memory, sizeof memory);
     bs_status status = use_model(bs_model_open_file(&arena, &platform, "tiny.gguf", &error), &arena, &error);
     expect("", "a file gives the same model", status, BS_OK, &error);
@@ -709,7 +560,7 @@ static bs_status build_with(const bs_model_input *input, bs_graph **graph, bs_er
     static BS_ALIGNED uint8_t room[1 << 19];
     bs_arena arena;
     const bs_model_build_desc desc = {.inputs = input, .n_inputs = 1};
-    write_model(&f, NOTHING);
+    tiny_write(&f, NOTHING);
     bs_arena_init(&arena, "persistent", room, sizeof room);
     bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, error);
     const bs_graph_desc need = bs_model_graph_desc(m);

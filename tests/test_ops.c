@@ -449,6 +449,27 @@ static void build_random_linear(bs_graph *g, int32_t channels, int32_t h, int32_
     bs_linear(g, x, &desc);
 }
 
+static void build_random_bicubic(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    (void)channels;
+    bs_resize(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, h, w)), &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC});
+}
+
+static void build_random_codes(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    const bs_dtype types[] = {BS_F32, BS_U8, BS_U16};
+    const bs_value x = bs_input(g, "x", types[check_below(3)], BS_SHAPE3(channels, h, w));
+    const bs_convert_desc desc = {.dtype = (int32_t)types[check_below(3)], .scale = check_below(2) ? 0.0f : 500.0f, .code_bits = check_below(17)};
+    bs_convert(g, x, &desc);
+}
+
+static void build_random_features(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    const bs_dtype types[] = {BS_U8, BS_U16};
+    const bs_value x = bs_input(g, "x", types[check_below(2)], BS_SHAPE3(channels / 8 + 1, h, w));
+    bs_patch_features(g, x, (bs_value){0}, &(bs_patch_features_desc){.code_bits = 12, .buckets = 128});
+}
+
 static tensor run_whole(op_run *r, const tensor *in, int32_t layout, const char **why)
 {
     op_prepare(r, 64, 64);
@@ -543,6 +564,7 @@ static const patch_case patch_cases[] = {
     {"nearest", nearest_3, BS_F32, 2, 1, 8, 21, 19, false},
     {"bilinear", bilinear_3, BS_F32, 2, 1, 8, 21, 19, false},
     {"bicubic", bicubic_2, BS_F32, 2, 1, 8, 21, 19, false},
+    {"bicubic plane", bicubic_codes, BS_F32, 1, 1, 8, 21, 19, false},
     {"bicubic u8", bicubic_codes, BS_U8, 1, 1, 8, 21, 19, false},
     {"bicubic u16", bicubic_u10, BS_U16, 2, 1, 8, 21, 19, false},
     {"bicubic u16 x3", bicubic_codes_3, BS_U16, 1, 1, 8, 21, 19, false},
@@ -672,9 +694,9 @@ static const char *core_run(op_run *r, const patch_case *p, const tensor *in, in
     return tensor_distance(&got, &want) == 0 ? NULL : "differs from the core alone";
 }
 
-static const char *patch_run(const patch_case *p, const void *const *weights, const tensor *in, const tensor *whole, bs_tier tier)
+static const char *patch_run(const patch_case *p, const void *const *weights, const tensor *in, const tensor *whole, bs_tier tier,
+                             int32_t layout)
 {
-    const int32_t layout = tier == BS_TIER_SCALAR ? check_below(LAYOUTS) : LAYOUT_LAST + check_below(2);
     const char *why = NULL;
     for (int32_t cy = 0; cy * p->size < p->height && !why; cy++)
         for (int32_t cx = 0; cx * p->size < p->width && !why; cx++) {
@@ -709,8 +731,9 @@ static void test_patches(const patch_case *p)
         op_random_weights(&r);
         r.choice = BS_CONV_FORCE_DIRECT;
         op_prepare(&r, 64, 64);
-        const tensor whole = patch_whole(&r, in, LAYOUT_LAST);
-        const char *why = patch_run(p, r.weights, in, &whole, tier);
+        const int32_t layout = tier == BS_TIER_SCALAR ? check_below(LAYOUTS) : LAYOUT_LAST + check_below(2);
+        const tensor whole = patch_whole(&r, in, layout);
+        const char *why = patch_run(p, r.weights, in, &whole, tier, layout);
         check(!why, "patches %s %s%s%s", p->name, bs_tier_name(tier), why ? ": " : "", why ? why : "");
     }
     pool_used = mark;
@@ -985,6 +1008,9 @@ int main(int argc, char **argv)
     test_tiers("conv2d", build_random_conv, 60);
     test_tiers("deconv2d", build_random_deconv, 60);
     test_tiers("linear", build_random_linear, 40);
+    test_tiers("bicubic", build_random_bicubic, 40);
+    test_tiers("convert", build_random_codes, 60);
+    test_tiers("patch_features", build_random_features, 40);
     for (size_t i = 0; i < sizeof patch_cases / sizeof *patch_cases; i++)
         test_patches(&patch_cases[i]);
     test_symbols();

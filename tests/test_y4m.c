@@ -190,7 +190,6 @@ static y4m_info random_info(void)
     if (random_below(2))
         info.rate = info.aspect = (y4m_ratio){false, 0, 0};
     strcpy(info.extra, info.rate.given ? "" : extras[random_below(4)]);
-    /* That value of XYSCSS= is refused unless C goes before it, as it does in what is written. */
     return info;
 }
 

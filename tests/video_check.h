@@ -61,7 +61,7 @@ static int summary(void)
 
 static uint32_t random_state = 12345;
 
-static uint32_t random_bits(void)
+static inline uint32_t random_bits(void)
 {
     random_state ^= random_state << 13;
     random_state ^= random_state >> 17;
@@ -69,6 +69,6 @@ static uint32_t random_bits(void)
     return random_state;
 }
 
-static int random_below(int n) { return (int)(random_bits() % (uint32_t)n); }
+static inline int random_below(int n) { return (int)(random_bits() % (uint32_t)n); }
 
 #endif

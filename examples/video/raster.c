@@ -175,10 +175,10 @@ void raster_smooth_polygon(const raster *r, const point *points, int n, paint p)
 void raster_ellipse(const raster *r, double x, double y, double rx, double ry, double angle, paint p)
 {
     double c = cos(angle), s = sin(angle);
-    double reach_x = sqrt(rx * rx * c * c + ry * ry * s * s), reach_y = sqrt(rx * rx * s * s + ry * ry * c * c);
+    double reach_y = sqrt(rx * rx * s * s + ry * ry * c * c);
     int first, end;
     row_range(r, y - reach_y, y + reach_y, &first, &end);
-    /* On a row the inside is where (k x + m)^2 form is below one: solve it for the two ends. */
+    /* On a row the outline is a quadratic equation in x, a dx^2 + 2 b dx + rest = 0: its roots are the ends. */
     double a = c * c / (rx * rx) + s * s / (ry * ry);
     for (int row = first; row < end; row++) {
         double dy = (row + 0.5) / r->scale + r->top - y;
@@ -187,7 +187,6 @@ void raster_ellipse(const raster *r, double x, double y, double rx, double ry, d
         if (root <= 0)
             continue;
         double half = sqrt(root) / a, middle = x - b / a;
-        half = half > reach_x * 2 ? reach_x * 2 : half;
         paint_span(r, row, (middle - half - r->left) * r->scale, (middle + half - r->left) * r->scale, &p);
     }
 }

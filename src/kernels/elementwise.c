@@ -1,7 +1,7 @@
 /* elementwise.c: instantiates the loops of elementwise.inc for every tier and dispatches to them.
  *
- * Owns:      the tables, and what of the features is the same for every tier (edges, 64-bit sums).
- * Relies on: elementwise.inc.
+ * Owns:      the tables, and what is the same for every tier: edges, 64-bit sums, codes of more than 10 bits.
+ * Relies on: elementwise.inc and the simd_*.h.
  * Must never: hold a loop over samples that should be fast.
  */
 #include "elementwise.h"
@@ -9,22 +9,21 @@
 #include <string.h>
 
 enum {
-    BS_CHUNK = 256,            /* samples of a row worked on together: bounds the stack and 32-bit sums */
-    BS_ROUND = 1 << 13,        /* half a code at a scale of 2^14 */
-    BS_LINE_U8 = 1 << 14,      /* see bs_vertical_u8 */
-    BS_ROUND_U8 = BS_ROUND + 128 * BS_LINE_U8
+    BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
+    BS_BICUBIC_CHUNK = 128, /* columns enlarged together: a whole count of vectors; five rows are on the stack */
+    BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
 };
 
 typedef struct bs_elementwise_kernels {
     void (*u8_to_f32)(const uint8_t *in, float *out, int32_t count, float scale);
     void (*u16_to_f32)(const uint16_t *in, float *out, int32_t count, float scale);
-    void (*f32_to_u8)(const float *in, uint8_t *out, int32_t count, float scale);
-    void (*f32_to_u16)(const float *in, uint16_t *out, int32_t count, float scale, uint16_t high);
-    void (*sr_u8)(const bs_sr_store *store);
-    void (*sr_u16)(const bs_sr_store *store);
-    void (*bicubic_f32)(const bs_bicubic2x *task);
-    void (*bicubic_u8)(const bs_bicubic2x *task);
-    void (*bicubic_u16)(const bs_bicubic2x *task);
+    void (*f32_to_u8)(const float *in, uint8_t *out, int32_t count, float scale, float high);
+    void (*f32_to_u16)(const float *in, uint16_t *out, int32_t count, float scale, float high);
+    void (*sr_u8)(const bs_sr_store *store, float high);
+    void (*sr_u16)(const bs_sr_store *store, float high);
+    void (*bicubic_f32)(const bs_bicubic2x *task, float high);
+    void (*bicubic_u8)(const bs_bicubic2x *task, float high);
+    void (*bicubic_u16)(const bs_bicubic2x *task, float high);
     uint32_t (*laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count);
     uint64_t (*laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down, int32_t count, int32_t shift);
     uint32_t (*change_u8)(const uint8_t *a, const uint8_t *b, int32_t count);
@@ -33,70 +32,51 @@ typedef struct bs_elementwise_kernels {
 
 /* ------------------------------------------------------------------------------- helpers of the templates */
 
-/* Clipped and rounded to nearest even: adding 2^23 leaves no room for a fraction. NaN fails x > 0. */
-static inline int32_t bs_code_of(float x, float high)
-{
-    const float above = x > 0.0f ? x : 0.0f, inside = above < high ? above : high;
-    return (int32_t)((inside + 8388608.0f) - 8388608.0f);
-}
-
-static inline int32_t bs_code_clip(int32_t code, int32_t high)
-{
-    const int32_t above = code > 0 ? code : 0;
-    return above < high ? above : high;
-}
-
 /* A coordinate moved to where samples are. */
 static inline ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, int32_t after)
 {
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
 
-/* The part of a bicubic line (columns x-2 .. x+columns+1 of the region) that is in memory. */
-typedef struct bs_span_of_line {
-    int32_t columns;      /* output pairs of this chunk */
-    int32_t first, count; /* input columns to read */
-    int32_t at;           /* where the first of them stands in the line */
-} bs_span_of_line;
-
-static bs_span_of_line bs_line_span(const bs_bicubic2x *t, int32_t x)
-{
-    bs_span_of_line s;
-    s.columns = t->w - x < BS_CHUNK ? t->w - x : BS_CHUNK;
-    s.first = (int32_t)bs_inside(x - 2, t->w, t->margins.left, t->margins.right);
-    s.at = s.first - (x - 2);
-    s.count = (int32_t)bs_inside(x + s.columns + 1, t->w, t->margins.left, t->margins.right) + 1 - s.first;
-    return s;
-}
+/* A chunk of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
+typedef struct bs_line_pair {
+    float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
+} bs_line_pair;
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
-#define BS_TIER_FN(name) name##_scalar
-#define BS_TARGET
+#include "simd_scalar.h"
+
 #include "elementwise.inc"
-#include "elementwise_end.h"
+#include "simd_end.h"
 
 #if BS_HAVE_X86_TIERS
-#define BS_TIER_FN(name) name##_avx2
-#define BS_TARGET __attribute__((target("avx2,fma")))
-#include "elementwise.inc"
-#include "elementwise_end.h"
+#include "simd_avx2.h"
 
-#define BS_TIER_FN(name) name##_avx512
-#define BS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
 #include "elementwise.inc"
-#include "elementwise_end.h"
+#include "simd_end.h"
+
+#include "simd_avx512.h"
+
+#include "elementwise.inc"
+#include "simd_end.h"
+#endif
+
+#if BS_HAVE_NEON_TIER
+#include "simd_neon.h"
+
+#include "elementwise.inc"
+#include "simd_end.h"
 #endif
 
 #define BS_ELEMENTWISE_TABLE(tier)                                                                        \
     {                                                                                                     \
         bs_u8_to_f32_##tier, bs_u16_to_f32_##tier, bs_f32_to_u8_##tier, bs_f32_to_u16_##tier,             \
-            bs_sr_u8_##tier, bs_sr_u16_##tier, bs_bicubic_f32_##tier, bs_bicubic_u8_##tier,               \
+            bs_sr_u8_all_##tier, bs_sr_u16_all_##tier, bs_bicubic_f32_##tier, bs_bicubic_u8_##tier,       \
             bs_bicubic_u16_##tier, bs_laplacian_u8_##tier, bs_laplacian_u16_##tier, bs_change_u8_##tier,  \
             bs_change_u16_##tier,                                                                         \
     }
 
-/* NEON is the baseline of AArch64: there the compiler vectorises the scalar instance with it. */
 static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 {
     static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_TABLE(scalar);
@@ -107,6 +87,11 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
         return &avx2;
     if (tier == BS_TIER_AVX512)
         return &avx512;
+#endif
+#if BS_HAVE_NEON_TIER
+    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon);
+    if (tier == BS_TIER_NEON)
+        return &neon;
 #endif
     (void)tier;
     return &scalar;
@@ -127,37 +112,77 @@ void bs_row_u16_to_f32(bs_tier tier, const uint16_t *in, float *out, int32_t cou
 
 void bs_row_f32_to_u8(bs_tier tier, const float *in, uint8_t *out, int32_t count, float scale)
 {
-    bs_elementwise_of(tier)->f32_to_u8(in, out, count, scale);
+    bs_elementwise_of(tier)->f32_to_u8(in, out, count, scale, 255.0f);
 }
 
 void bs_row_f32_to_u16(bs_tier tier, const float *in, uint16_t *out, int32_t count, float scale, uint16_t high)
 {
-    bs_elementwise_of(tier)->f32_to_u16(in, out, count, scale, high);
+    bs_elementwise_of(tier)->f32_to_u16(in, out, count, scale, (float)high);
 }
 
 void bs_sr_store_u8(bs_tier tier, const bs_sr_store *store)
 {
-    bs_elementwise_of(tier)->sr_u8(store);
+    bs_elementwise_of(tier)->sr_u8(store, 255.0f);
 }
 
 void bs_sr_store_u16(bs_tier tier, const bs_sr_store *store)
 {
-    bs_elementwise_of(tier)->sr_u16(store);
+    bs_elementwise_of(tier)->sr_u16(store, (float)store->high);
 }
 
 void bs_bicubic2x_f32(bs_tier tier, const bs_bicubic2x *task)
 {
-    bs_elementwise_of(tier)->bicubic_f32(task);
+    bs_elementwise_of(tier)->bicubic_f32(task, 0.0f);
 }
 
 void bs_bicubic2x_u8(bs_tier tier, const bs_bicubic2x *task)
 {
-    bs_elementwise_of(tier)->bicubic_u8(task);
+    bs_elementwise_of(tier)->bicubic_u8(task, 255.0f);
+}
+
+/* ---------------------------------------------------------------------------------- bicubic of wide codes */
+
+static int32_t bs_cubic_sum(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    return 29 * b + 111 * c - 3 * a - 9 * d;
+}
+
+/* The sums of 16-bit codes stay below 65535 (140^2 + 12^2) = 1.3e9. */
+static uint16_t bs_cubic_wide_code(const int32_t *line, int32_t odd, int32_t high)
+{
+    const int32_t sum = odd ? bs_cubic_sum(line[4], line[3], line[2], line[1]) : bs_cubic_sum(line[0], line[1], line[2], line[3]);
+    const int32_t code = sum <= -(1 << 13) ? 0 : (sum + (1 << 13)) >> 14;
+    return (uint16_t)(code < high ? code : high);
+}
+
+/* One input sample at a time: plain, and right for every code. */
+static void bs_bicubic2x_wide(const bs_bicubic2x *t)
+{
+    for (int32_t y = 0; y < 2 * t->h; y++) {
+        const uint16_t *r[5];
+        for (int32_t i = 0; i < 5; i++) {
+            const int32_t step = y % 2 ? 2 - i : i - 2; /* odd rows: the same weights from below */
+            r[i] = (const uint16_t *)t->in + bs_inside(y / 2 + step, t->h, t->margins.top, t->margins.bottom) * t->in_row;
+        }
+        uint16_t *out = (uint16_t *)t->out + y * t->out_row;
+        for (int32_t x = 0; x < t->w; x++) {
+            int32_t line[5];
+            for (int32_t i = 0; i < 5; i++) {
+                const ptrdiff_t at = bs_inside(x + i - 2, t->w, t->margins.left, t->margins.right);
+                line[i] = bs_cubic_sum(r[0][at], r[1][at], r[2][at], r[3][at]);
+            }
+            out[2 * x] = bs_cubic_wide_code(line, 0, t->high);
+            out[2 * x + 1] = bs_cubic_wide_code(line, 1, t->high);
+        }
+    }
 }
 
 void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task)
 {
-    bs_elementwise_of(tier)->bicubic_u16(task);
+    if (task->high > BS_EXACT_HIGH)
+        bs_bicubic2x_wide(task);
+    else
+        bs_elementwise_of(tier)->bicubic_u16(task, (float)task->high);
 }
 
 /* ----------------------------------------------------------------------------------------------- features */
@@ -177,8 +202,8 @@ static uint64_t bs_laplacian_at(int32_t c, int32_t up, int32_t down, int32_t lef
         const sample_type *c = in + y * row;                                                                     \
         const sample_type *up = in + bs_inside(y - 1, h, margins.top, margins.bottom) * row;                     \
         const sample_type *down = in + bs_inside(y + 1, h, margins.top, margins.bottom) * row;                   \
-        for (int32_t x = first; x < end; x += BS_CHUNK) {                                                        \
-            const int32_t count = end - x < BS_CHUNK ? end - x : BS_CHUNK;                                       \
+        for (int32_t x = first; x < end; x += BS_SUM_CHUNK) {                                                        \
+            const int32_t count = end - x < BS_SUM_CHUNK ? end - x : BS_SUM_CHUNK;                                       \
             sum += ROW_SUM;                                                                                      \
         }                                                                                                        \
         for (int32_t x = 0; x < w; x += w > 1 ? w - 1 : 1) {                                                     \
@@ -211,8 +236,8 @@ uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, c
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++)
-        for (int32_t x = 0; x < w; x += BS_CHUNK)
-            sum += k->change_u8(a + y * a_row + x, b + y * b_row + x, w - x < BS_CHUNK ? w - x : BS_CHUNK);
+        for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
+            sum += k->change_u8(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK);
     return sum;
 }
 
@@ -222,7 +247,7 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++)
-        for (int32_t x = 0; x < w; x += BS_CHUNK)
-            sum += k->change_u16(a + y * a_row + x, b + y * b_row + x, w - x < BS_CHUNK ? w - x : BS_CHUNK, shift);
+        for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
+            sum += k->change_u16(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK, shift);
     return sum;
 }

@@ -46,9 +46,9 @@ void bs_sr_store_u16(bs_tier tier, const bs_sr_store *store);
 /* --------------------------------------------------------------------------------------------- bicubic x2
  * Keys' kernel with a = -0.5, half-pixel centres: an output between two inputs takes -3 29 111 -9 (or mirrored)
  * over 128 of four, in each direction; the weights are exact.
- *   f32  vertical then horizontal, in float
- *   u8, u16  floor(s / 2^14 + 1/2) of the exact integer sum s, clipped to 0..high: within half a code (plus the
- *        tie rule) of the real result, for every u16 code */
+ *   f32      sideways, then downwards, in float
+ *   u8, u16  floor(s / 2^14 + 1/2) of the exact integer sum s, clipped to 0..high: the real result rounded half
+ *            up. Codes must not exceed `high`. Up to 10 bits (high <= 1023) are fast, more are right but slow. */
 typedef struct bs_margins { /* valid samples beyond each side; what is missing of two is replicated from the edge */
     int32_t top, bottom, left, right;
 } bs_margins;

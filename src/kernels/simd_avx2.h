@@ -30,6 +30,33 @@
 #define BS_V_LOAD_PART(p, part) bs_load_part_avx2(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_avx2(p, v, part)
 
+/* As in simd_avx512.h. */
+#define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
+#define BS_OUTER_PIXELS_1 12
+#define BS_OUTER_PIXELS_2 6
+#define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_DOT_PIXELS 2
+#define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+
+#define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_avx2(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_avx2(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_avx2(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_avx2(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_avx2(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_avx2(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_avx2(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_avx2(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_avx2(a, b)
+
+#ifndef BS_SIMD_AVX2_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_AVX2_FUNCTIONS
+
 static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(part), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -50,16 +77,6 @@ static inline BS_TARGET void bs_store_part_avx2(float *to, __m256 v, int32_t par
         _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
 }
 
-/* As in simd_avx512.h. */
-#define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
-
-#define BS_OUTER_PIXELS_1 12
-#define BS_OUTER_PIXELS_2 6
-#define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
-#define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-#define BS_DOT_PIXELS 2
-#define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
-
 /* Four vectors -> the four sums of their lanes. */
 static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256 d)
 {
@@ -68,4 +85,64 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
 }
-#define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+
+static inline BS_TARGET __m256 bs_load_u8_avx2(const uint8_t *from)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from)));
+}
+
+static inline BS_TARGET __m256 bs_load_u16_avx2(const uint16_t *from)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)from)));
+}
+
+/* Eight integers of at most 16 bits. */
+static inline BS_TARGET __m128i bs_narrow_avx2(__m256i v)
+{
+    return _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+
+static inline BS_TARGET void bs_store_u8_avx2(uint8_t *to, __m256 v)
+{
+    const __m128i codes = bs_narrow_avx2(_mm256_cvtps_epi32(v));
+    _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(codes, codes));
+}
+
+static inline BS_TARGET void bs_store_u16_avx2(uint16_t *to, __m256 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)to, bs_narrow_avx2(_mm256_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_pairs_u8_avx2(uint8_t *to, __m256 even, __m256 odd)
+{
+    const __m256i high = _mm256_slli_epi32(_mm256_cvttps_epi32(odd), 8);
+    const __m256i pairs = _mm256_or_si256(_mm256_cvttps_epi32(even), high);
+    _mm_storeu_si128((__m128i *)(void *)to, bs_narrow_avx2(pairs));
+}
+
+static inline BS_TARGET void bs_store_pairs_u16_avx2(uint16_t *to, __m256 even, __m256 odd)
+{
+    const __m256i high = _mm256_slli_epi32(_mm256_cvttps_epi32(odd), 16);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_or_si256(_mm256_cvttps_epi32(even), high));
+}
+
+static inline BS_TARGET void bs_store_pairs_f32_avx2(float *to, __m256 even, __m256 odd)
+{
+    const __m256 low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(to + BS_LANES, _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+static inline BS_TARGET __m256 bs_even_pairs_avx2(__m256 a, __m256 b)
+{
+    const __m256d pairs = _mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));
+}
+
+static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
+{
+    const __m256d pairs = _mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));
+}
+
+#endif

@@ -40,6 +40,23 @@
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
+#define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_avx512(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_avx512(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_avx512(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_avx512(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_avx512(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_avx512(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_avx512(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_avx512(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_avx512(a, b)
+
+#ifndef BS_SIMD_AVX512_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_AVX512_FUNCTIONS
+
 /* Four vectors -> the four sums of their lanes. */
 static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m512 d)
 {
@@ -49,4 +66,58 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
 }
-#define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+
+static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from)));
+}
+
+static inline BS_TARGET __m512 bs_load_u16_avx512(const uint16_t *from)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from)));
+}
+
+static inline BS_TARGET void bs_store_u8_avx512(uint8_t *to, __m512 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_u16_avx512(uint16_t *to, __m512 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_pairs_u8_avx512(uint8_t *to, __m512 even, __m512 odd)
+{
+    const __m512i high = _mm512_slli_epi32(_mm512_cvttps_epi32(odd), 8);
+    const __m512i pairs = _mm512_or_si512(_mm512_cvttps_epi32(even), high);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(pairs));
+}
+
+static inline BS_TARGET void bs_store_pairs_u16_avx512(uint16_t *to, __m512 even, __m512 odd)
+{
+    const __m512i high = _mm512_slli_epi32(_mm512_cvttps_epi32(odd), 16);
+    _mm512_storeu_si512(to, _mm512_or_si512(_mm512_cvttps_epi32(even), high));
+}
+
+static inline BS_TARGET void bs_store_pairs_f32_avx512(float *to, __m512 even, __m512 odd)
+{
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    _mm512_storeu_ps(to, _mm512_permutex2var_ps(even, first, odd));
+    _mm512_storeu_ps(to + BS_LANES, _mm512_permutex2var_ps(even, second, odd));
+}
+
+static inline BS_TARGET __m512 bs_even_pairs_avx512(__m512 a, __m512 b)
+{
+    const __m512i which = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    return _mm512_castpd_ps(_mm512_permutex2var_pd(_mm512_castps_pd(a), which, _mm512_castps_pd(b)));
+}
+
+static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
+{
+    const __m512i which = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    return _mm512_castpd_ps(_mm512_permutex2var_pd(_mm512_castps_pd(a), which, _mm512_castps_pd(b)));
+}
+
+#endif

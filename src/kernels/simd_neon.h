@@ -5,6 +5,7 @@
  * Must never: be guarded against a second inclusion, or use what is not in the AArch64 baseline.
  */
 #include <arm_neon.h>
+#include <string.h>
 
 #define BS_TIER_FN(name) name##_neon
 #define BS_TARGET
@@ -33,6 +34,29 @@
 #define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
 
+#define BS_OPAQUE(pointer) (void)(pointer)
+
+/* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
+#define BS_OUTER_PIXELS_1 8
+#define BS_OUTER_PIXELS_2 8
+#define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_neon(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_neon(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_neon(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_neon(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_neon(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_neon(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_neon(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_neon(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_neon(a, b)
+
+#ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_NEON_FUNCTIONS
+
 static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
 {
     if (part == BS_LANES)
@@ -55,10 +79,63 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         to[i] = lanes[i];
 }
 
-#define BS_OPAQUE(pointer) (void)(pointer)
+static inline float32x4_t bs_load_u8_neon(const uint8_t *from)
+{
+    uint32_t four;
+    memcpy(&four, from, 4);
+    const uint16x8_t wide = vmovl_u8(vcreate_u8(four));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
+}
 
-/* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
-#define BS_OUTER_PIXELS_1 8
-#define BS_OUTER_PIXELS_2 8
-#define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
-#define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+static inline float32x4_t bs_load_u16_neon(const uint16_t *from)
+{
+    return vcvtq_f32_u32(vmovl_u16(vld1_u16(from)));
+}
+
+/* The low bytes of eight 16-bit integers, of which the first four count. */
+static inline void bs_store_low_neon(uint8_t *to, uint16x4_t codes)
+{
+    const uint8x8_t bytes = vmovn_u16(vcombine_u16(codes, codes));
+    const uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
+    memcpy(to, &four, 4);
+}
+
+static inline void bs_store_u8_neon(uint8_t *to, float32x4_t v)
+{
+    bs_store_low_neon(to, vmovn_u32(vcvtnq_u32_f32(v)));
+}
+
+static inline void bs_store_u16_neon(uint16_t *to, float32x4_t v)
+{
+    vst1_u16(to, vmovn_u32(vcvtnq_u32_f32(v)));
+}
+
+static inline void bs_store_pairs_u8_neon(uint8_t *to, float32x4_t even, float32x4_t odd)
+{
+    const uint32x4_t pairs = vorrq_u32(vcvtq_u32_f32(even), vshlq_n_u32(vcvtq_u32_f32(odd), 8));
+    vst1_u8(to, vreinterpret_u8_u16(vmovn_u32(pairs)));
+}
+
+static inline void bs_store_pairs_u16_neon(uint16_t *to, float32x4_t even, float32x4_t odd)
+{
+    const uint32x4_t pairs = vorrq_u32(vcvtq_u32_f32(even), vshlq_n_u32(vcvtq_u32_f32(odd), 16));
+    vst1q_u16(to, vreinterpretq_u16_u32(pairs));
+}
+
+static inline void bs_store_pairs_f32_neon(float *to, float32x4_t even, float32x4_t odd)
+{
+    vst1q_f32(to, vzip1q_f32(even, odd));
+    vst1q_f32(to + BS_LANES, vzip2q_f32(even, odd));
+}
+
+static inline float32x4_t bs_even_pairs_neon(float32x4_t a, float32x4_t b)
+{
+    return vcombine_f32(vget_low_f32(a), vget_low_f32(b));
+}
+
+static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
+{
+    return vcombine_f32(vget_high_f32(a), vget_high_f32(b));
+}
+
+#endif

@@ -12,21 +12,6 @@
 #define BS_LANES 4
 #define BS_V bs_v4_scalar
 
-typedef float bs_v4_scalar __attribute__((vector_size(16)));
-typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
-
-static inline bs_v4_scalar bs_load_scalar(const float *from, int32_t part)
-{
-    bs_v4_scalar v = { 0, 0, 0, 0 };
-    memcpy(&v, from, (size_t)part * sizeof(float));
-    return v;
-}
-
-static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)
-{
-    return (bs_v4_scalar)((which & (bs_m4_scalar)yes) | (~which & (bs_m4_scalar)no));
-}
-
 #define BS_V_ZERO() ((BS_V){ 0, 0, 0, 0 })
 #define BS_V_SET1(x) ((BS_V){ x, x, x, x })
 #define BS_V_LOAD(p) bs_load_scalar(p, 4)
@@ -52,3 +37,100 @@ static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_scalar(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_scalar(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_scalar(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_scalar(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_scalar(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_scalar(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_scalar(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_scalar(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_scalar(a, b)
+
+#ifndef BS_SIMD_SCALAR_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_SCALAR_FUNCTIONS
+
+typedef float bs_v4_scalar __attribute__((vector_size(16)));
+typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
+
+static inline bs_v4_scalar bs_load_scalar(const float *from, int32_t part)
+{
+    bs_v4_scalar v = { 0, 0, 0, 0 };
+    memcpy(&v, from, (size_t)part * sizeof(float));
+    return v;
+}
+
+static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)
+{
+    return (bs_v4_scalar)((which & (bs_m4_scalar)yes) | (~which & (bs_m4_scalar)no));
+}
+
+static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
+{
+    return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
+{
+    return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+/* To nearest even: adding 2^23 leaves no room for a fraction. */
+static inline bs_v4_scalar bs_round_scalar(bs_v4_scalar v)
+{
+    const bs_v4_scalar big = { 8388608.0f, 8388608.0f, 8388608.0f, 8388608.0f };
+    return (v + big) - big;
+}
+
+static inline void bs_store_u8_scalar(uint8_t *to, bs_v4_scalar v)
+{
+    v = bs_round_scalar(v);
+    for (int32_t i = 0; i < 4; i++)
+        to[i] = (uint8_t)(int32_t)v[i];
+}
+
+static inline void bs_store_u16_scalar(uint16_t *to, bs_v4_scalar v)
+{
+    v = bs_round_scalar(v);
+    for (int32_t i = 0; i < 4; i++)
+        to[i] = (uint16_t)(int32_t)v[i];
+}
+
+static inline void bs_store_pairs_u8_scalar(uint8_t *to, bs_v4_scalar even, bs_v4_scalar odd)
+{
+    for (int32_t i = 0; i < 4; i++) {
+        to[2 * i] = (uint8_t)(int32_t)even[i];
+        to[2 * i + 1] = (uint8_t)(int32_t)odd[i];
+    }
+}
+
+static inline void bs_store_pairs_u16_scalar(uint16_t *to, bs_v4_scalar even, bs_v4_scalar odd)
+{
+    for (int32_t i = 0; i < 4; i++) {
+        to[2 * i] = (uint16_t)(int32_t)even[i];
+        to[2 * i + 1] = (uint16_t)(int32_t)odd[i];
+    }
+}
+
+static inline void bs_store_pairs_f32_scalar(float *to, bs_v4_scalar even, bs_v4_scalar odd)
+{
+    for (int32_t i = 0; i < 4; i++) {
+        to[2 * i] = even[i];
+        to[2 * i + 1] = odd[i];
+    }
+}
+
+static inline bs_v4_scalar bs_even_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
+{
+    return (bs_v4_scalar){ a[0], a[1], b[0], b[1] };
+}
+
+static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
+{
+    return (bs_v4_scalar){ a[2], a[3], b[2], b[3] };
+}
+
+#endif

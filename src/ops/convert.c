@@ -1,6 +1,7 @@
 /* ops/convert.c - between element types, with a scale.
- * Relies on span.h and the storage conversions of dtype.c. Must never depend on the tier: codes are the same everywhere.
+ * Relies on span.h, the storage conversions of dtype.c and kernels/elementwise.h. Must never let codes depend on the tier.
  * Integers to integers at scale 1 stay integers, so that large i32 are exact. */
+#include "kernels/elementwise.h"
 #include "ops/common.h"
 #include "ops/span.h"
 
@@ -18,6 +19,7 @@ static bool convert_infer(bs_infer *infer)
 
 typedef struct convert_job {
     bs_dtype from, to;
+    bs_tier tier;
     float scale;
     int64_t low, high; /* of the codes */
 } convert_job;
@@ -92,31 +94,40 @@ static void convert_any(const void *context, int64_t n, char *const *at, const p
         convert_store(job, at[0] + i * step[0], bs_load_f32(at[1] + i * step[1], job->from, 0) * job->scale);
 }
 
-/* The hot case, contiguous: frames of bytes to f32. Compilers vectorise this one. */
-static void convert_u8_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+/* Frames of codes to f32 and back, where a line is contiguous. */
+static bool convert_line(const convert_job *job, int32_t n, void *out, const void *in)
 {
-    const float scale = ((const convert_job *)context)->scale;
-    if (step[0] != 4 || step[1] != 1) {
+    if (job->from == BS_U8 && job->to == BS_F32)
+        bs_row_u8_to_f32(job->tier, in, out, n, job->scale);
+    else if (job->from == BS_U16 && job->to == BS_F32)
+        bs_row_u16_to_f32(job->tier, in, out, n, job->scale);
+    else if (job->from == BS_F32 && job->to == BS_U8)
+        bs_row_f32_to_u8(job->tier, in, out, n, job->scale);
+    else if (job->from == BS_F32 && job->to == BS_U16)
+        bs_row_f32_to_u16(job->tier, in, out, n, job->scale, (uint16_t)job->high);
+    else
+        return false;
+    return true;
+}
+
+static void convert_fast(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const convert_job *job = context;
+    const bool dense = step[0] == (ptrdiff_t)bs_dtype_bytes(job->to) && step[1] == (ptrdiff_t)bs_dtype_bytes(job->from);
+    if (!dense || n > INT32_MAX || !convert_line(job, (int32_t)n, at[0], at[1]))
         convert_any(context, n, at, step);
-        return;
-    }
-    float *out = (float *)(void *)at[0];
-    const uint8_t *x = (const uint8_t *)at[1];
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (float)x[i] * scale;
 }
 
 static bs_status convert_run(const bs_call *call)
 {
     const bs_convert_desc *desc = call->params;
-    convert_job job = {call->in[0].dtype, call->out[0].dtype, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
+    convert_job job = {call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
     convert_range(&job, desc->code_bits);
     const bool codes = convert_is_integer(job.from) && convert_is_integer(job.to) && desc->scale == 0.0f;
-    const bool bytes = job.from == BS_U8 && job.to == BS_F32;
     bs_span span;
     bs_span_open(&span, &call->out[0], call->rows);
     bs_span_add(&span, &call->in[0], NULL, 0);
-    bs_span_run(&span, codes ? convert_codes : bytes ? convert_u8_f32 : convert_any, &job);
+    bs_span_run(&span, codes ? convert_codes : job.tier == BS_TIER_SCALAR ? convert_any : convert_fast, &job);
     return BS_OK;
 }
 

@@ -128,7 +128,6 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     (void)choice, (void)max_h, (void)max_w;
     const bool fast = plan->tier != BS_TIER_SCALAR && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
-    plan->act = desc->act;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
         plan->prepared_bytes += bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));

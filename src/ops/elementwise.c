@@ -197,14 +197,25 @@ static bool clip_infer(bs_infer *infer)
     return unary_infer(infer);
 }
 
+/* min and max written so that compilers see them */
+static float clip_one(float x, float low, float high)
+{
+    const float above = x < low ? low : x;
+    return above > high ? high : above;
+}
+
 static void clip_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const bs_clip_desc *desc = context;
     const float low = desc->low, high = desc->high;
-    for (int64_t i = 0; i < n; i++) {
-        const float x = *(const float *)(const void *)(at[1] + i * step[1]);
-        *(float *)(void *)(at[0] + i * step[0]) = x < low ? low : x > high ? high : x;
-    }
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    if (all_f32_contiguous(step, 2))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = clip_one(x[i], low, high);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * (step[0] / 4)] = clip_one(x[i * (step[1] / 4)], low, high);
 }
 
 static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inner); }

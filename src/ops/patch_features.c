@@ -1,5 +1,6 @@
 /* ops/patch_features.c - how busy a patch is and how much it changed, as small integers for a routing table.
- * Relies on op.h. Must never use floating point: decisions must be the same on every machine. Sees the core only. */
+ * Relies on kernels/elementwise.h. Must never use floating point: decisions must be the same on every machine. Sees the core only. */
+#include "kernels/elementwise.h"
 #include "ops/common.h"
 
 static const bs_field patch_features_fields[] = {{"buckets", 'i'}, {"code_bits", 'i'}};
@@ -65,7 +66,7 @@ static int32_t quarter_log2(uint32_t v)
 
 static int32_t feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
 {
-    const uint64_t v = area != 0 ? 16 * sum / area : 0;
+    const uint64_t v = 16 * sum / area;
     if (v == 0)
         return 0;
     return bs_min_i32(1 + quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
@@ -116,18 +117,70 @@ static uint64_t feature_change(const feature_source *s, const feature_source *re
     return sum;
 }
 
-static bs_status patch_features_run(const bs_call *call)
+/* ------------------------------------------------------------------------------------------------------- fast */
+
+/* The kernels take rows of contiguous samples, and u16 codes that are below 2^14 even when they are no valid codes. */
+static bool feature_is_fast(const bs_call *call, const feature_source *s)
+{
+    return call->plan->tier != BS_TIER_SCALAR && s->operand->stride[2] == 1 && (s->operand->dtype == BS_U8 || s->shift >= 2);
+}
+
+static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
+{
+    const bs_operand *o = s->operand;
+    const bs_margins none = {0, 0, 0, 0};
+    uint64_t sum = 0;
+    for (int32_t c = 0; c < o->dim[0]; c++) {
+        const ptrdiff_t at = s->row + c * o->stride[0];
+        sum += o->dtype == BS_U8
+                   ? bs_laplacian_energy_u8(tier, (const uint8_t *)o->data + at, o->stride[1], o->dim[1], o->dim[2], none)
+                   : bs_laplacian_energy_u16(tier, (const uint16_t *)o->data + at, o->stride[1], o->dim[1], o->dim[2], none, s->shift);
+    }
+    return sum;
+}
+
+static uint64_t feature_change_fast(bs_tier tier, const feature_source *s, const feature_source *reference)
+{
+    const bs_operand *o = s->operand, *r = reference->operand;
+    uint64_t sum = 0;
+    for (int32_t c = 0; c < o->dim[0]; c++) {
+        const ptrdiff_t at = s->row + c * o->stride[0], to = reference->row + c * r->stride[0];
+        sum += o->dtype == BS_U8 ? bs_squared_change_u8(tier, (const uint8_t *)o->data + at, o->stride[1],
+                                                        (const uint8_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2])
+                                 : bs_squared_change_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
+                                                         (const uint16_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2], s->shift);
+    }
+    return sum;
+}
+
+/* -------------------------------------------------------------------------------------------------------- run */
+
+static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy, int32_t *change)
 {
     const bs_patch_features_desc *desc = call->params;
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_operand *in = &call->in[0];
     const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS), shift = bs_or_default(desc->code_bits, 16) - 8;
     const uint64_t area = (uint64_t)in->dim[0] * (uint64_t)in->dim[1] * (uint64_t)in->dim[2];
+    const feature_source cells = {in, row * in->row_stride, shift};
+    const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
+    const bool fast = feature_is_fast(call, &cells);
+    *energy = *change = 0;
+    if (area == 0)
+        return;
+    *energy = feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
+    if (call->n_in < 2)
+        return;
+    const bool both = fast && feature_is_fast(call, &reference);
+    *change = feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference) : feature_change(&cells, &reference),
+                             area, buckets);
+}
+
+static bs_status patch_features_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0];
     for (int32_t row = 0; row < call->rows; row++) {
-        const feature_source cells = {in, row * in->row_stride, shift};
-        const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
         int32_t *to = (int32_t *)out->data + row * out->row_stride;
-        to[0] = feature_bucket(feature_energy(&cells), area, buckets);
-        to[out->stride[0]] = call->n_in > 1 ? feature_bucket(feature_change(&cells, &reference), area, buckets) : 0;
+        patch_features_row(call, row, &to[0], &to[out->stride[0]]);
     }
     return BS_OK;
 }

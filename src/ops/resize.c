@@ -1,9 +1,10 @@
 /* ops/resize.c - enlargement by an integer factor, half-pixel centres, the frame's edges replicated.
- * Relies on op.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all others. Weights depend
+ * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all others. Weights depend
  * on the phase (output coordinate modulo factor) alone, so a pixel is the same in whichever cell it is computed.
  *
  * Integer bicubic x2 (u8, u16, a = -0.5): the weights -3 29 111 -9 over 128 are exact, both passes stay in integers, and
  * the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
+#include "kernels/elementwise.h"
 #include "ops/common.h"
 
 static const bs_field resize_fields[] = {{"kind", 'i'}, {"factor", 'i'}, {"cubic_a", 'f'}, {"code_bits", 'i'}};
@@ -177,20 +178,121 @@ static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const 
     }
 }
 
+static void resize_reference(const resize_job *job, int32_t row)
+{
+    const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
+    const bs_rect r = out->rect;
+    for (int32_t oy = r.y0; oy < r.y1; oy++) {
+        const resize_taps y = resize_taps_of(job, oy, in->stride[1], in->frame_y, in->frame_h);
+        for (int32_t ox = r.x0; ox < r.x1; ox++) {
+            const resize_taps x = resize_taps_of(job, ox, in->stride[2], in->frame_x, in->frame_w);
+            resize_pixel(job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2], &y, &x);
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------- bicubic x2, fast
+ * The kernels fill whole groups of 2 x 2. A rectangle may begin or end within a group (an odd halo): such groups go
+ * through a small buffer, by the same kernel, so that a pixel's bits do not depend on the rectangle. */
+
+/* f32: strides choose between this and the reference, which rounds otherwise; a value's strides are fixed in a plan. */
+#define BS_RESIZE_PIECE 64 /* input columns of a buffered piece */
+
+static bool resize_is_fast(const resize_job *job)
+{
+    const bs_resize_desc *desc = job->call->params;
+    const bool doubles = desc->kind == BS_RESIZE_BICUBIC && job->factor == 2 && resize_cubic_a(desc) == -0.5f;
+    const bool lines = job->call->in[0].stride[2] == 1 && job->call->out[0].stride[2] == 1;
+    return doubles && lines && job->call->plan->tier != BS_TIER_SCALAR;
+}
+
+/* One plane: addresses of element (0, 0) of operand and result. */
+typedef struct resize_plane {
+    const resize_job *job;
+    const char *in;
+    char *out;
+    ptrdiff_t bytes;
+} resize_plane;
+
+/* Input region at (y, x) of h x w to `out`. */
+static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h, int32_t w, void *out, ptrdiff_t out_row)
+{
+    const bs_operand *in = &p->job->call->in[0];
+    const bs_tier tier = p->job->call->plan->tier;
+    const int32_t fy = y + in->frame_y, fx = x + in->frame_x;
+    const bs_margins margins = {bs_min_i32(2, fy), bs_min_i32(2, in->frame_h - fy - h), bs_min_i32(2, fx),
+                                bs_min_i32(2, in->frame_w - fx - w)};
+    const bs_bicubic2x task = {p->in + (y * in->stride[1] + x) * p->bytes, in->stride[1], out, out_row, h, w, margins,
+                               (uint16_t)p->job->top};
+    if (in->dtype == BS_F32)
+        bs_bicubic2x_f32(tier, &task);
+    else if (in->dtype == BS_U8)
+        bs_bicubic2x_u8(tier, &task);
+    else
+        bs_bicubic2x_u16(tier, &task);
+}
+
+/* Input row y, columns x .. x + w (at most BS_RESIZE_PIECE): what of their groups lies in the rectangle. */
+static void resize_piece(const resize_plane *p, int32_t y, int32_t x, int32_t w)
+{
+    const bs_operand *out = &p->job->call->out[0];
+    float buffer[2][2 * BS_RESIZE_PIECE];
+    const int32_t from = bs_max_i32(2 * x, out->rect.x0), to = bs_min_i32(2 * (x + w), out->rect.x1);
+    resize_double(p, y, x, 1, w, buffer, (ptrdiff_t)sizeof buffer[0] / p->bytes);
+    for (int32_t oy = bs_max_i32(2 * y, out->rect.y0); oy < bs_min_i32(2 * y + 2, out->rect.y1); oy++)
+        memcpy(p->out + (oy * out->stride[1] + from) * p->bytes,
+               (const char *)buffer[oy - 2 * y] + (from - 2 * x) * p->bytes, (size_t)((to - from) * p->bytes));
+}
+
+static void resize_pieces(const resize_plane *p, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
+{
+    for (int32_t y = y0; y < y1; y++)
+        for (int32_t x = x0; x < x1; x += BS_RESIZE_PIECE)
+            resize_piece(p, y, x, bs_min_i32(BS_RESIZE_PIECE, x1 - x));
+}
+#undef BS_RESIZE_PIECE
+
+static void resize_plane_fast(const resize_plane *p)
+{
+    const bs_operand *out = &p->job->call->out[0];
+    const bs_rect r = out->rect;
+    const bs_rect all = {(int32_t)bs_floor_div(r.y0, 2), (int32_t)bs_ceil_div(r.y1, 2), (int32_t)bs_floor_div(r.x0, 2),
+                         (int32_t)bs_ceil_div(r.x1, 2)};
+    /* groups that lie inside as a whole */
+    const int32_t y0 = (int32_t)bs_ceil_div(r.y0, 2), y1 = bs_max_i32(y0, (int32_t)bs_floor_div(r.y1, 2));
+    const int32_t x0 = (int32_t)bs_ceil_div(r.x0, 2), x1 = bs_max_i32(x0, (int32_t)bs_floor_div(r.x1, 2));
+    if (y1 > y0 && x1 > x0)
+        resize_double(p, y0, x0, y1 - y0, x1 - x0, p->out + (2 * y0 * out->stride[1] + 2 * x0) * p->bytes, out->stride[1]);
+    resize_pieces(p, all.y0, y0, all.x0, all.x1);
+    resize_pieces(p, y1, all.y1, all.x0, all.x1);
+    resize_pieces(p, y0, y1, all.x0, x0);
+    resize_pieces(p, y0, y1, x1, all.x1);
+}
+
+static void resize_fast(const resize_job *job, int32_t row)
+{
+    const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(in->dtype);
+    for (int32_t c = 0; c < out->dim[0]; c++) {
+        const resize_plane plane = {job, (const char *)in->data + (row * in->row_stride + c * in->stride[0]) * bytes,
+                                    (char *)out->data + (row * out->row_stride + c * out->stride[0]) * bytes, bytes};
+        resize_plane_fast(&plane);
+    }
+}
+
 static bs_status resize_run(const bs_call *call)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const bs_rect r = out->rect;
+    const bs_rect r = call->out[0].rect;
     resize_job job;
+    if (r.y1 <= r.y0 || r.x1 <= r.x0)
+        return BS_OK;
     resize_job_fill(&job, call);
-    for (int32_t row = 0; row < call->rows; row++)
-        for (int32_t oy = r.y0; oy < r.y1; oy++) {
-            const resize_taps y = resize_taps_of(&job, oy, in->stride[1], in->frame_y, in->frame_h);
-            for (int32_t ox = r.x0; ox < r.x1; ox++) {
-                const resize_taps x = resize_taps_of(&job, ox, in->stride[2], in->frame_x, in->frame_w);
-                resize_pixel(&job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2], &y, &x);
-            }
-        }
+    for (int32_t row = 0; row < call->rows; row++) {
+        if (resize_is_fast(&job))
+            resize_fast(&job, row);
+        else
+            resize_reference(&job, row);
+    }
     return BS_OK;
 }
 #undef BS_RESIZE_MOST

@@ -157,12 +157,13 @@ void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff
         memcpy(to, from, bytes * (size_t)n);
         return;
     }
-    for (int64_t i = 0; i < n; i++, to += step[0], from += step[1]) {
-        if (bytes == 4)
-            memcpy(to, from, 4);
-        else if (bytes == 2)
-            memcpy(to, from, 2);
-        else
-            *to = *from;
-    }
+    if (bytes == 4)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * step[0], from + i * step[1], 4);
+    else if (bytes == 2)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * step[0], from + i * step[1], 2);
+    else
+        for (int64_t i = 0; i < n; i++)
+            to[i * step[0]] = from[i * step[1]];
 }

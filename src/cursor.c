@@ -1,0 +1,167 @@
+/* cursor.c - sources of bytes, cursors over them, the check on doubled names.
+ * Relies on cursor.h. Must never read beyond a cursor's end, recurse, or allocate. */
+#include "cursor.h"
+
+/* ------------------------------------------------------------------------------------------------ sources */
+
+bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes)
+{
+    if (offset > source->size || bytes > source->size - offset)
+        return BS_ERROR_FORMAT;
+    if (bytes == 0)
+        return BS_OK;
+    if (bytes > SIZE_MAX)
+        return BS_ERROR_IO;
+    if (source->memory) {
+        memcpy(buffer, source->memory + offset, (size_t)bytes);
+        return BS_OK;
+    }
+    const int64_t got = source->reader.read(source->reader.user, offset, buffer, (size_t)bytes);
+    return got >= 0 && (uint64_t)got == bytes ? BS_OK : BS_ERROR_IO;
+}
+
+/* ------------------------------------------------------------------------------------------------ cursors */
+
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
+{
+    cursor->source = source;
+    cursor->at = at;
+    cursor->end = end;
+    cursor->status = at <= end && end <= source->size ? BS_OK : BS_ERROR_FORMAT;
+    cursor->window_at = 0;
+    cursor->window_bytes = 0;
+}
+
+static bool cursor_fail(bs_cursor *c, bs_status status)
+{
+    if (c->status == BS_OK)
+        c->status = status;
+    return false;
+}
+
+static bool cursor_has(bs_cursor *c, uint64_t bytes)
+{
+    return c->status == BS_OK && (bytes <= c->end - c->at || cursor_fail(c, BS_ERROR_FORMAT));
+}
+
+/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. */
+static bool cursor_fill(bs_cursor *c, uint64_t bytes)
+{
+    if (c->at >= c->window_at && c->at + bytes <= c->window_at + c->window_bytes)
+        return true;
+    const uint64_t left = c->end - c->at;
+    const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
+    const bs_status status = bs_source_read(c->source, c->at, c->window, ahead);
+    if (status != BS_OK)
+        return cursor_fail(c, status);
+    c->window_at = c->at;
+    c->window_bytes = (uint32_t)ahead;
+    return true;
+}
+
+static bool cursor_direct(bs_cursor *c, void *target, uint64_t bytes)
+{
+    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
+    return status == BS_OK || cursor_fail(c, status);
+}
+
+bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
+{
+    if (!cursor_has(cursor, bytes))
+        return false;
+    if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
+        if (!cursor_direct(cursor, target, bytes))
+            return false;
+    } else {
+        if (!cursor_fill(cursor, bytes))
+            return false;
+        memcpy(target, cursor->window + (cursor->at - cursor->window_at), (size_t)bytes);
+    }
+    cursor->at += bytes;
+    return true;
+}
+
+bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes)
+{
+    if (!cursor_has(cursor, bytes))
+        return false;
+    cursor->at += bytes;
+    return true;
+}
+
+uint32_t bs_cursor_u32(bs_cursor *cursor)
+{
+    uint32_t n = 0;
+    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+}
+
+uint64_t bs_cursor_u64(bs_cursor *cursor)
+{
+    uint64_t n = 0;
+    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+}
+
+/* Names end up in messages and on terminals: nothing but printable ASCII. */
+static bool text_is_plain(const char *text, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (text[i] < 0x20 || text[i] > 0x7e)
+            return false;
+    return true;
+}
+
+bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
+{
+    text[0] = 0;
+    const uint64_t length = bs_cursor_u64(cursor);
+    if (cursor->status != BS_OK)
+        return false;
+    if (length >= bytes)
+        return cursor_fail(cursor, BS_ERROR_FORMAT);
+    if (!bs_cursor_take(cursor, text, length))
+        return false;
+    text[length] = 0;
+    if (text_is_plain(text, length))
+        return true;
+    text[0] = 0;
+    return cursor_fail(cursor, BS_ERROR_FORMAT);
+}
+
+/* ------------------------------------------------------------------------------------------------- hashes */
+
+uint64_t bs_name_hash(const char *name, size_t bytes)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 1099511628211u;
+    return hash;
+}
+
+static void hash_sift(uint64_t *hashes, size_t root, size_t count)
+{
+    for (size_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && hashes[child + 1] > hashes[child])
+            child++;
+        if (hashes[root] >= hashes[child])
+            return;
+        const uint64_t swap = hashes[root];
+        hashes[root] = hashes[child];
+        hashes[child] = swap;
+    }
+}
+
+/* Heap sort: no recursion, no bad inputs. */
+bool bs_hashes_unique(uint64_t *hashes, size_t count)
+{
+    for (size_t i = count / 2; i-- > 0;)
+        hash_sift(hashes, i, count);
+    for (size_t n = count; n > 1; n--) {
+        const uint64_t largest = hashes[0];
+        hashes[0] = hashes[n - 1];
+        hashes[n - 1] = largest;
+        hash_sift(hashes, 0, n - 1);
+        if (n < count && hashes[n - 1] == hashes[n])
+            return false;
+    }
+    return count < 2 || hashes[0] != hashes[1];
+}

@@ -1,0 +1,49 @@
+/* cursor.h - bytes of a file, wherever it is, read forward and never beyond an end.
+ * Owns sources, cursors, and hashes of names. Relies on base.h. Must never know what the bytes mean. */
+#ifndef BS_CURSOR_H
+#define BS_CURSOR_H
+
+#include "base.h"
+
+/* Bytes 0 .. size-1, in memory or behind a reader. */
+typedef struct bs_source {
+    const uint8_t *memory; /* NULL: ask the reader */
+    bs_reader reader;
+    uint64_t size;
+} bs_source;
+
+/* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
+bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes);
+
+#define BS_CURSOR_BYTES 128
+
+/* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
+typedef struct bs_cursor {
+    const bs_source *source;
+    uint64_t at, end;
+    bs_status status;
+    uint32_t window_bytes;
+    uint64_t window_at;
+    uint8_t window[BS_CURSOR_BYTES];
+} bs_cursor;
+
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
+bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
+bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
+uint32_t bs_cursor_u32(bs_cursor *cursor);
+uint64_t bs_cursor_u64(bs_cursor *cursor);
+static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
+static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
+/* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
+bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
+static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
+
+/* ------------------------------------------------------------------------------------------------- hashes */
+
+/* FNV-1a over a name, 64 bits. */
+uint64_t bs_name_hash(const char *name, size_t bytes);
+/* Sorts; false when two are equal. Two names of one hash count as duplicates: a file that contrives such a pair only
+ * hurts itself. */
+bool bs_hashes_unique(uint64_t *hashes, size_t count);
+
+#endif
