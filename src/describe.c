@@ -112,10 +112,12 @@ static bool describe_always(const char *field)
 /* Fields that are not at their default. Descriptors are a pointer and then 4-byte fields. */
 static void describe_params(const bs_node *node, const bs_op *op, describe_text *t)
 {
-    const uint8_t *fields = (const uint8_t *)node->params + sizeof(const char *);
     static const uint8_t zero[4] = {0};
     const char *before = "  {";
-    for (int32_t i = 0; node->params && i < op->n_fields; i++) {
+    if (!node->params)
+        return;
+    const uint8_t *fields = (const uint8_t *)node->params + sizeof(const char *);
+    for (int32_t i = 0; i < op->n_fields; i++) {
         if (!describe_always(op->fields[i].name) && memcmp(fields + 4 * i, zero, sizeof zero) == 0)
             continue;
         describe_put(t, "%s", before);

@@ -36,7 +36,7 @@ typedef enum bs_instr_kind {
     BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero */
     BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
     BS_INSTR_ROUTE,
-    BS_INSTR_REGION  /* parts `first` .. `first + count` in one parallel region, tile by tile */
+    BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
 } bs_instr_kind;
 
 typedef struct bs_instr {
@@ -46,7 +46,6 @@ typedef struct bs_instr {
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
     int32_t time;
-    int32_t first, count; /* REGION: parts */
 } bs_instr;
 
 /* Straight-line instructions for tiles of one domain. */
@@ -116,7 +115,6 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
-static inline bs_value_plan *bs_plan_value(const bs_plan *plan, int32_t id) { return &plan->values[id]; }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */

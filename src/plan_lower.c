@@ -575,18 +575,23 @@ static void index_parts(bs_plan *p)
     }
 }
 
+/* A region whose nodes are all views has nothing to run. */
+static bool region_has_work(const bs_plan *p, int32_t region)
+{
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        if (p->instrs[i].region == region)
+            return true;
+    return false;
+}
+
 static void emit_regions(lowering *l)
 {
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
-        int32_t first = -1, count = 0;
-        for (int32_t k = 0; k < l->plan->n_parts; k++)
-            if (l->plan->parts[k].region == r)
-                first = first < 0 ? k : first, count++;
+        if (!region_has_work(l->plan, r))
+            continue;
         bs_instr *i = emit(l, BS_INSTR_REGION, TOP, 0);
         i->domain = l->plan->region_domain[r];
         i->time = l->region_time[r];
-        i->first = first;
-        i->count = count;
         i->node = r; /* the region's number */
     }
 }

@@ -146,7 +146,7 @@ x = torch.cat([torch.arange(-4, 260).float() + 0.5, torch.tensor([-1e9, 1e9, 0.4
 put("convert_f32_u8", x0=x, y0=x.round().clamp(0, 255).to(torch.uint8))
 x = torch.tensor([[-0.1, 0.0, 0.25, 0.5, 1.0, 1.2, 0.000488, 0.0004889]])
 put("convert_f32_u10", x0=x, y0=(x * 1023).round().clamp(0, 1023).to(torch.int32).numpy().astype(np.uint16))
-x = torch.tensor([[-3e9, 3e9, 2147483520.0, -2147483648.0, -1.5, 2.5, 3.5, 16777217.0]])
+x = torch.tensor([[-3e9, 3e9, 2147483520.0, 2147483648.0, -2147483648.0, -1.5, 2.5, 3.5, 16777217.0]])
 put("convert_f32_i32", x0=x, y0=x.double().round().clamp(-2**31, 2**31 - 1).to(torch.int32))
 x = torch.tensor([[2**31 - 1, -2**31, 200, -200, 7, 127, -128, 128]], dtype=torch.int32)
 put("convert_i32_i8", x0=x, y0=x.clamp(-128, 127).to(torch.int8))
@@ -238,6 +238,9 @@ def bicubic2(x, top):
 
 x = np.random.default_rng(3).choice([0, 1, 17, 128, 200, 254, 255], (2, 1, 6, 7)).astype(np.uint8)
 put("resize_u8", x0=x, y0=bicubic2(x, 255).astype(np.uint8))
+x = np.random.default_rng(7).integers(0, 256, (2, 1, 1, 150)).astype(np.uint8)  # one row: sums that end in a half
+assert (np.abs(bicubic2_axis(x.astype(np.int64), 3)) % 128 == 64).sum() > 2
+put("resize_ties", x0=x, y0=bicubic2(x, 255).astype(np.uint8))
 x = np.random.default_rng(4).choice([0, 3, 500, 1000, 1023], (2, 2, 5, 6)).astype(np.uint16)
 put("resize_u10", x0=x, y0=bicubic2(x, 1023).astype(np.uint16))
 x = np.random.default_rng(5).choice([0, 30000, 65535], (1, 1, 5, 6)).astype(np.uint16)

@@ -23,7 +23,8 @@ static bool fail(upscaler *u, bs_status status, const char *message)
 
 static bool memory_take(upscaler *u, size_t bytes)
 {
-    u->block = malloc(bytes);
+    bytes = (bytes + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    u->block = aligned_alloc(BS_ALIGNMENT, bytes);
     u->block_bytes = bytes;
     if (!u->block)
         return fail(u, BS_ERROR_ARENA, "not enough memory");

@@ -4,6 +4,7 @@
  * Relies on: the library through upscaler.h; y4m.h, picture.h, quality.h, progress.h, report.h.
  * Must never: write anything but video to standard output, or leave half a frame in a file.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "options.h"
 #include "picture.h"
 #include "progress.h"

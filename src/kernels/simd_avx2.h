@@ -37,6 +37,8 @@
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+/* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 

@@ -37,6 +37,8 @@
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+/* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 

@@ -44,6 +44,7 @@
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
 #undef BS_LANES

@@ -166,15 +166,11 @@ bool bs_infer_window(bs_infer *infer, const bs_window *window)
            bs_infer_scale(infer, 1, window->stride);
 }
 
-static int32_t window_margin(const bs_window *w, int32_t kernel, int32_t pad, int32_t m)
-{
-    return bs_max_i32(0, bs_max_i32(m * w->stride + pad, (m - 1) * w->stride - pad + (kernel - 1) * w->dilation + 1));
-}
-
+/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than the first: m stride + pad. A whole
+ * frame has m = 0, and its windows end at pad beyond it. */
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin)
 {
-    return bs_max_i32(window_margin(window, window->kernel_h, window->pad_h, out_margin),
-                      window_margin(window, window->kernel_w, window->pad_w, out_margin));
+    return out_margin * window->stride + bs_max_i32(window->pad_h, window->pad_w);
 }
 
 /* ---------------------------------------------------------------------------------------------------- cost */

@@ -98,7 +98,7 @@ bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32
 {
     const bs_concat_desc desc = {NULL, axis};
     int32_t in[BS_MAX_OPERANDS] = {0};
-    for (int32_t i = 0; values && i < count && i < BS_MAX_OPERANDS; i++)
+    for (int32_t i = 0; values && count <= BS_MAX_OPERANDS && i < count; i++)
         in[i] = values[i].id;
     return bs_op_build(graph, &bs_op_concat, in, count, &desc);
 }

@@ -55,14 +55,13 @@ static bool deconv2d_infer(bs_infer *infer)
            bs_infer_scale(infer, f.stride, 1);
 }
 
-/* From the relation above, for the outputs farthest out on each side. */
+/* From the relation above, for the last output (of stride x operand + extra) and its first tap; the first output reaches
+ * no farther: floor((m - pad + kernel - 1) / stride). */
 static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t m)
 {
     const deconv2d_form f = deconv2d_form_at(graph, node);
     (void)index;
-    const int64_t before = bs_floor_div(m - f.pad + f.kernel - 1, f.stride), 
-                  after = bs_floor_div(m + f.pad + deconv2d_extra(&f) - 1, f.stride) + 1;
-    return (int32_t)bs_max_i64(0, bs_max_i64(before, after));
+    return bs_max_i32(0, (int32_t)bs_floor_div(m - f.pad + f.kernel - 1 + f.output_pad, f.stride));
 }
 
 static double deconv2d_flops(const bs_graph *graph, const bs_node *node)

@@ -46,22 +46,13 @@ static double patch_features_flops(const bs_graph *graph, const bs_node *node)
 
 /* ----------------------------------------------------------------------------------------------------- buckets */
 
-static int32_t top_bit(uint64_t v)
-{
-    int32_t bit = -1;
-    for (; v != 0; v >>= 1)
-        bit++;
-    return bit;
-}
-
-/* floor(log2(v^4)) = floor(4 log2(v)) of v < 2^32: v^2 fits 64 bits, its square is taken in halves of 32. */
+/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
 static int32_t quarter_log2(uint32_t v)
 {
-    const uint64_t square = (uint64_t)v * v, low = square & UINT32_MAX, high = square >> 32;
-    const uint64_t cross = low * high, bottom = low * low;
-    const uint64_t carry = (bottom >> 32) + 2 * (cross & UINT32_MAX);
-    const uint64_t upper = high * high + 2 * (cross >> 32) + (carry >> 32);
-    return upper != 0 ? 64 + top_bit(upper) : top_bit(carry << 32 | (bottom & UINT32_MAX));
+    int32_t bit = 31;
+    for (; !(v & 0x80000000u); v <<= 1)
+        bit--;
+    return 4 * bit + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
 }
 
 static int32_t feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)

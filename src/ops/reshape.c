@@ -121,9 +121,9 @@ static int64_t row_elements(const bs_operand *o)
 }
 
 /* A row-major counter over the places of one operand. */
-typedef struct bs_place { int32_t index[BS_MAX_RANK]; ptrdiff_t offset; } bs_place;
+typedef struct reshape_place { int32_t index[BS_MAX_RANK]; ptrdiff_t offset; } reshape_place;
 
-static void place_next(bs_place *place, const bs_operand *o)
+static void place_next(reshape_place *place, const bs_operand *o)
 {
     for (int32_t d = o->rank - 1; d >= 0; d--) {
         place->offset += o->stride[d];
@@ -139,7 +139,7 @@ static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row
     const int64_t elements = row_elements(out);
     char *to = (char *)out->data + row * out->row_stride * (ptrdiff_t)bytes;
     const char *from = (const char *)in->data + row * in->row_stride * (ptrdiff_t)bytes;
-    bs_place source = {{0}, 0}, target = {{0}, 0};
+    reshape_place source = {{0}, 0}, target = {{0}, 0};
     if (dense_row(in) && dense_row(out)) {
         memcpy(to, from, bytes * (size_t)elements);
         return;

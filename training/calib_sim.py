@@ -1,0 +1,128 @@
+"""The per-frame decision of the routed graph in numpy, to try tables out: src/route.c's budget, tile by tile."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import calib_tiles as tiles
+import data
+from calib_fit import LOSS_LIMIT
+
+REUSE, P_BICUBIC, P_SMALL, P_LARGE = range(4)
+MANTISSA = np.array([256, 279, 304, 332, 362, 395, 431, 470], np.int64)
+STEPS = 200
+
+
+@dataclass
+class Costs:
+    """Cost units per tile of each way to make it."""
+
+    reuse: float
+    bicubic: float
+    small: float
+    exit1: float
+    exit2: float
+    last: float
+
+    def large(self, exits):
+        """Expected cost of the large route, given the shares of its exits."""
+        return float(np.dot(exits, [self.exit1, self.exit2, self.last]))
+
+    def deltas(self):
+        """What going on to the end costs more than leaving, at either exit."""
+        return self.last - self.exit1, self.last - self.exit2
+
+
+def price_weight(step):
+    return int(MANTISSA[step & 7]) << (step >> 3)
+
+
+def cheapest(loss, cost, step):
+    return np.argmin((cost.astype(np.int64) << 20) + loss * price_weight(step), 1)
+
+
+def decide(loss, cost, budget, worst=None):
+    """Paths of a frame's tiles and the price's step. loss: int64 [tiles,4]. worst: the path whose losses the budget is a
+    share of (None: the worst of all paths)."""
+    loss = np.clip(loss, 0, LOSS_LIMIT)
+    best = loss.min(1)
+    top = loss.max(1) if worst is None else np.maximum(loss[:, worst], best)
+    allowed = int(float(np.float32(budget)) * float((top - best).sum())) + int(best.sum())
+    low, high = 0, STEPS
+    while low < high:
+        middle = (low + high) // 2
+        chosen = cheapest(loss, cost, middle)
+        if int(np.take_along_axis(loss, chosen[:, None], 1).sum()) <= allowed:
+            high = middle
+        else:
+            low = middle + 1
+    return cheapest(loss, cost, low), low
+
+
+@dataclass
+class Frame:
+    """All that the decision and its judgement need of one frame, computed once for all budgets."""
+
+    low: np.ndarray
+    high: np.ndarray
+    pictures: np.ndarray  # u8 [5,2h,2w]
+    energy: np.ndarray  # bucket per tile
+    pooled: np.ndarray  # [tiles,2,32]
+
+
+def prepare(model, clip):
+    frames = []
+    for high in clip:
+        low = data.to_code(data.downscale(high.astype(np.float32)))
+        pictures, seen = model.run(low)
+        places = tiles.grid(low.shape)
+        frames.append(Frame(low, high.astype(np.float32), pictures,
+                            np.array([tiles.bucket(tiles.energy(tiles.tile_at(low, y, x))) for y, x in places]),
+                            np.array([tiles.tile_mean(seen, y, x, tiles.TILE) for y, x in places], np.float32)))
+    return frames
+
+
+def scores(pooled, predictors):
+    """Exit scores [tiles,2] by the exported weights."""
+    result = []
+    for number, p in enumerate(predictors):
+        hidden = np.maximum(pooled[:, number] @ p["hidden.weight"].T + p["hidden.bias"], 0)
+        result.append((hidden @ p["out.weight"].T + p["out.bias"])[:, 0])
+    return np.stack(result, 1)
+
+
+def run_clip(frames, route, predictors, costs, budget, worst=None):
+    """Mean squared error and cost per tile of every frame, and how often each way was taken (reuse, bicubic, small,
+    exit1, exit2, last)."""
+    places = tiles.grid(frames[0].low.shape)
+    output = np.zeros(frames[0].high.shape, np.uint8)
+    reference = np.zeros(frames[0].low.shape, np.uint8)
+    last_loss = np.zeros(len(places), np.int64)
+    price = (costs.reuse, costs.bicubic, costs.small, costs.exit1, costs.exit2, costs.last)
+    errors, spent, used, estimated = [], [], np.zeros(6, int), []
+    for f in frames:
+        changes = np.array([tiles.bucket(tiles.change(tiles.tile_at(f.low, y, x), tiles.tile_at(reference, y, x)))
+                            for y, x in places])
+        loss = route["route.energy"][f.energy].astype(np.int64) + route["route.change"][changes]
+        loss[:, REUSE] += last_loss
+        chosen, step = decide(loss, route["route.cost"], budget, worst)
+        leave = scores(f.pooled, predictors) >= step / 8 - 12
+        cost = 0.0
+        for n, (y, x) in enumerate(places):
+            path = int(chosen[n])
+            way = path if path < P_LARGE else 3 if leave[n, 0] else 4 if leave[n, 1] else 5
+            used[way] += 1
+            cost += price[way]
+            if path != REUSE:
+                part = np.s_[2 * y : 2 * (y + tiles.TILE), 2 * x : 2 * (x + tiles.TILE)]
+                output[part] = f.pictures[way - 1][part]
+                reference[y : y + tiles.TILE, x : x + tiles.TILE] = tiles.tile_at(f.low, y, x)
+                last_loss[n] = loss[n, path]
+        estimated.append(np.take_along_axis(loss, chosen[:, None], 1).mean() / 256)
+        errors.append(tiles.squared_error(output, f.high).mean(dtype=np.float64))
+        spent.append(cost / len(places))
+    return np.array(errors), np.array(spent), used, np.array(estimated)
+
+
+def psnr(errors):
+    return float(np.mean(10 * np.log10(255.0**2 / np.maximum(errors, 1e-3))))
