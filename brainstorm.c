@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e30e669a85452942abe2263d0beae6867cb2d9271c65c692ddfee3400bc6fc02
+ * sha256 of the parts: 11ea7199d842ebf95681cf9d91dfa9177381553879e1e29f236aa07a37761408
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -635,6 +635,11 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 #define BS_HAVE_NEON_TIER 0
 #endif
 
+/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
+ * kernels. */
+#define BS_INLINE __attribute__((always_inline))
+#define BS_OUTLINE __attribute__((noinline))
+
 #endif
 /* ==== end src/kernels/tier.h ================================================================== */
 
@@ -837,12 +842,8 @@ typedef enum bs_conv_family {
     BS_FAMILY_DEPTHWISE /* lanes are channels, one group each */
 } bs_conv_family;
 
-/* Where a copy for each constant argument is the point. */
-#define BS_INLINE __attribute__((always_inline))
-
 enum {
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
-    BS_TILE_MAX = 16,   /* no kernel takes more pixels than this */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
     BS_WINOGRAD_POINTS = 36
@@ -1255,7 +1256,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 
 #define BS_V_ZERO() ((BS_V){ 0, 0, 0, 0 })
 #define BS_V_SET1(x) ((BS_V){ x, x, x, x })
-#define BS_V_LOAD(p) bs_load_scalar(p, 4)
+#define BS_V_LOAD(p) bs_load_scalar(p)
 #define BS_V_STORE(p, v) memcpy(p, &(v), sizeof(BS_V))
 #define BS_V_ADD(a, b) ((a) + (b))
 #define BS_V_SUB(a, b) ((a) - (b))
@@ -1269,8 +1270,8 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
-#define BS_V_LOAD_PART(p, part) ((part) == 4 ? bs_load_scalar(p, 4) : bs_load_scalar(p, part))
-#define BS_V_STORE_PART(p, v, part) memcpy(p, &(v), (size_t)(part) * sizeof(float))
+#define BS_V_LOAD_PART(p, part) ((part) == BS_LANES ? bs_load_scalar(p) : bs_load_few_scalar(p, part))
+#define BS_V_STORE_PART(p, v, part) bs_store_part_scalar(p, v, part)
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -1278,6 +1279,8 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_DEPTHWISE_PIXELS 4
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -1297,11 +1300,33 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 typedef float bs_v4_scalar __attribute__((vector_size(16)));
 typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
 
-static inline bs_v4_scalar bs_load_scalar(const float *from, int32_t part)
+static inline bs_v4_scalar bs_load_scalar(const float *from)
+{
+    bs_v4_scalar v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+static BS_OUTLINE bs_v4_scalar bs_load_few_scalar(const float *from, int32_t part)
 {
     bs_v4_scalar v = { 0, 0, 0, 0 };
-    memcpy(&v, from, (size_t)part * sizeof(float));
+    for (int32_t i = 0; i < part; i++)
+        v[i] = from[i];
     return v;
+}
+
+static BS_OUTLINE void bs_store_few_scalar(float *to, bs_v4_scalar v, int32_t part)
+{
+    for (int32_t i = 0; i < part; i++)
+        to[i] = v[i];
+}
+
+static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
+{
+    if (part == BS_LANES)
+        memcpy(to, &v, sizeof v);
+    else
+        bs_store_few_scalar(to, v, part);
 }
 
 static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)
@@ -1528,9 +1553,11 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
         (void)b1;                                                                       \
         const ptrdiff_t step = tile->in_step, step3 = 3 * step;                         \
         const float *w = tile->weights;                                                 \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                   \
         for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *xa = tile->in + row * tile->in_row + tap * tile->in_tap;   \
+            ptrdiff_t at = row * in_row;                                                \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {              \
+                const float *xa = tile->in + at;                                        \
                 const float *xb = xa + (P > 4 ? 4 : 0) * step;                          \
                 const float *xc = xa + (P > 8 ? 8 : 0) * step;                          \
                 const float *xd = xa + (P > 12 ? 12 : 0) * step;                        \
@@ -1595,39 +1622,41 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution of one channel a group, lanes are channels.
  *
- * Owns:      kernels for 1..8 pixels of one vector of channels.
+ * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
  * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
  * Must never: let the arithmetic of an element depend on the count of pixels.
  */
 #define BS_DEPTHWISE_MAC(p) \
     a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(x + (p) * step, part), w0, a##p##_0);
 
-#define BS_DEPTHWISE_DEFINE(P, unused)                                                  \
-    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile)   \
-    {                                                                                   \
-        const bs_conv_task *task = tile->task;                                          \
-        const BS_V_PART part = BS_V_PART_OF(tile->channels);                            \
-        const BS_V zero = BS_V_ZERO();                                                  \
-        const ptrdiff_t step = tile->in_step;                                           \
-        const float *w = tile->weights;                                                 \
-        BS_V b0 = zero;                                                                 \
-        BS_BIAS_1                                                                       \
-        BS_EACH_##P(BS_INIT_1)                                                          \
-        for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *x = tile->in + row * tile->in_row + tap * tile->in_tap;    \
-                const BS_V w0 = BS_V_LOAD(w);                                           \
-                BS_EACH_##P(BS_DEPTHWISE_MAC)                                           \
-                w += BS_LANES;                                                          \
-            }                                                                           \
-        }                                                                               \
-        BS_EPILOGUE(P, 1)                                                               \
+#define BS_DEPTHWISE_DEFINE(P, unused)                                                \
+    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
+    {                                                                                 \
+        const bs_conv_task *task = tile->task;                                        \
+        const BS_V_PART part = BS_V_PART_OF(tile->channels);                          \
+        const BS_V zero = BS_V_ZERO();                                                \
+        const ptrdiff_t step = tile->in_step;                                         \
+        const float *w = tile->weights;                                               \
+        BS_V b0 = zero;                                                               \
+        BS_BIAS_1                                                                     \
+        BS_EACH_##P(BS_INIT_1)                                                        \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
+        for (int32_t row = 0; row < tile->rows; row++) {                              \
+            ptrdiff_t at = row * in_row;                                              \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {            \
+                const float *x = tile->in + at;                                       \
+                const BS_V w0 = BS_V_LOAD(w);                                         \
+                BS_EACH_##P(BS_DEPTHWISE_MAC)                                         \
+                w += BS_LANES;                                                        \
+            }                                                                         \
+        }                                                                             \
+        BS_EPILOGUE(P, 1)                                                             \
     }
 
-BS_UPTO_8(BS_DEPTHWISE_DEFINE, 0)
+BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
 #define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
-static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_UPTO_8(BS_DEPTHWISE_NAME, 0) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_winograd.inc --- */
 /* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
@@ -1853,7 +1882,7 @@ static const bs_conv_kernels bs_conv_table_scalar = {
     .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
     .dot_pixels = 0,
     .dot = NULL,
-    .depthwise_pixels = 8,
+    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
     .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
     .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
@@ -1881,6 +1910,8 @@ static const bs_conv_kernels bs_conv_table_scalar = {
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -1889,6 +1920,8 @@ static const bs_conv_kernels bs_conv_table_scalar = {
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1
@@ -2065,6 +2098,8 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_DOT_PIXELS 2
@@ -2097,14 +2132,20 @@ static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
 }
 
+static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+{
+    if (part == 4)
+        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
+    else
+        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+}
+
 static inline BS_TARGET void bs_store_part_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == BS_LANES)
         _mm256_storeu_ps(to, v);
-    else if (part == 4)
-        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
     else
-        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+        bs_store_few_avx2(to, v, part);
 }
 
 /* Four vectors -> the four sums of their lanes. */
@@ -2329,9 +2370,11 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
         (void)b1;                                                                       \
         const ptrdiff_t step = tile->in_step, step3 = 3 * step;                         \
         const float *w = tile->weights;                                                 \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                   \
         for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *xa = tile->in + row * tile->in_row + tap * tile->in_tap;   \
+            ptrdiff_t at = row * in_row;                                                \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {              \
+                const float *xa = tile->in + at;                                        \
                 const float *xb = xa + (P > 4 ? 4 : 0) * step;                          \
                 const float *xc = xa + (P > 8 ? 8 : 0) * step;                          \
                 const float *xd = xa + (P > 12 ? 12 : 0) * step;                        \
@@ -2396,39 +2439,41 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution of one channel a group, lanes are channels.
  *
- * Owns:      kernels for 1..8 pixels of one vector of channels.
+ * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
  * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
  * Must never: let the arithmetic of an element depend on the count of pixels.
  */
 #define BS_DEPTHWISE_MAC(p) \
     a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(x + (p) * step, part), w0, a##p##_0);
 
-#define BS_DEPTHWISE_DEFINE(P, unused)                                                  \
-    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile)   \
-    {                                                                                   \
-        const bs_conv_task *task = tile->task;                                          \
-        const BS_V_PART part = BS_V_PART_OF(tile->channels);                            \
-        const BS_V zero = BS_V_ZERO();                                                  \
-        const ptrdiff_t step = tile->in_step;                                           \
-        const float *w = tile->weights;                                                 \
-        BS_V b0 = zero;                                                                 \
-        BS_BIAS_1                                                                       \
-        BS_EACH_##P(BS_INIT_1)                                                          \
-        for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *x = tile->in + row * tile->in_row + tap * tile->in_tap;    \
-                const BS_V w0 = BS_V_LOAD(w);                                           \
-                BS_EACH_##P(BS_DEPTHWISE_MAC)                                           \
-                w += BS_LANES;                                                          \
-            }                                                                           \
-        }                                                                               \
-        BS_EPILOGUE(P, 1)                                                               \
+#define BS_DEPTHWISE_DEFINE(P, unused)                                                \
+    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
+    {                                                                                 \
+        const bs_conv_task *task = tile->task;                                        \
+        const BS_V_PART part = BS_V_PART_OF(tile->channels);                          \
+        const BS_V zero = BS_V_ZERO();                                                \
+        const ptrdiff_t step = tile->in_step;                                         \
+        const float *w = tile->weights;                                               \
+        BS_V b0 = zero;                                                               \
+        BS_BIAS_1                                                                     \
+        BS_EACH_##P(BS_INIT_1)                                                        \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
+        for (int32_t row = 0; row < tile->rows; row++) {                              \
+            ptrdiff_t at = row * in_row;                                              \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {            \
+                const float *x = tile->in + at;                                       \
+                const BS_V w0 = BS_V_LOAD(w);                                         \
+                BS_EACH_##P(BS_DEPTHWISE_MAC)                                         \
+                w += BS_LANES;                                                        \
+            }                                                                         \
+        }                                                                             \
+        BS_EPILOGUE(P, 1)                                                             \
     }
 
-BS_UPTO_8(BS_DEPTHWISE_DEFINE, 0)
+BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
 #define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
-static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_UPTO_8(BS_DEPTHWISE_NAME, 0) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_dot.inc --- */
 /* conv_dot.inc: direct convolution with few outputs (network tails), lanes are input channels. x86 only.
@@ -2442,38 +2487,40 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_U
  */
 #define BS_DOT_INIT(p) BS_V d##p##_0 = zero, d##p##_1 = zero, d##p##_2 = zero, d##p##_3 = zero;
 
-#define BS_DOT_FMA(p, v)                      \
-    d##p##_0 = BS_V_FMA(v, w0, d##p##_0);     \
-    d##p##_1 = BS_V_FMA(v, w1, d##p##_1);     \
-    d##p##_2 = BS_V_FMA(v, w2, d##p##_2);     \
+#define BS_DOT_FMA(p, v)                  \
+    d##p##_0 = BS_V_FMA(v, w0, d##p##_0); \
+    d##p##_1 = BS_V_FMA(v, w1, d##p##_1); \
+    d##p##_2 = BS_V_FMA(v, w2, d##p##_2); \
     d##p##_3 = BS_V_FMA(v, w3, d##p##_3);
-#define BS_DOT_WHOLE(p)                                  \
-    {                                                    \
-        const BS_V v##p = BS_V_LOAD(x + (p) * step);     \
-        BS_DOT_FMA(p, v##p)                              \
+#define BS_DOT_WHOLE(p)                              \
+    {                                                \
+        const BS_V v##p = BS_V_LOAD(x + (p) * step); \
+        BS_DOT_FMA(p, v##p)                          \
     }
-#define BS_DOT_PART(p)                                              \
-    {                                                               \
-        const BS_V v##p = BS_V_LOAD_PART(x + (p) * step, part);     \
-        BS_DOT_FMA(p, v##p)                                         \
+#define BS_DOT_PART(p)                                          \
+    {                                                           \
+        const BS_V v##p = BS_V_LOAD_PART(x + (p) * step, part); \
+        BS_DOT_FMA(p, v##p)                                     \
     }
-#define BS_DOT_STEP(P, LOAD)                                                           \
-    {                                                                                  \
-        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);                          \
-        BS_V w2 = BS_V_LOAD(w + 2 * BS_LANES), w3 = BS_V_LOAD(w + 3 * BS_LANES);       \
-        BS_HOLD4(w0, w1, w2, w3);                                                      \
-        BS_EACH_##P(LOAD)                                                              \
-        w += 4 * BS_LANES;                                                             \
+#define BS_DOT_STEP(P, LOAD)                                                     \
+    {                                                                            \
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);                    \
+        BS_V w2 = BS_V_LOAD(w + 2 * BS_LANES), w3 = BS_V_LOAD(w + 3 * BS_LANES); \
+        BS_HOLD4(w0, w1, w2, w3);                                                \
+        BS_EACH_##P(LOAD)                                                        \
+        w += 4 * BS_LANES;                                                       \
     }
-#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, p, BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, d##p##_3));
+#define BS_DOT_SUM(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, d##p##_3);
+#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (p) * tile->out_pixel, _mm_add_ps(sum##p, bias));
+#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, p, sum##p);
 
 static inline BS_TARGET __m128 BS_TIER_FN(bs_conv_dot_load)(const float *from, __m128i mask)
 {
     return _mm_maskload_ps(from, mask);
 }
 
-/* Bias, residual and activation of one pixel's four sums. */
-static inline BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, int32_t pixel, __m128 sums)
+/* Bias, residual and activation of one pixel's four sums: what is not the plain case of a network's tail. */
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, int32_t pixel, __m128 sums)
 {
     const bs_conv_task *task = tile->task;
     const __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32(tile->channels), _mm_setr_epi32(0, 1, 2, 3));
@@ -2508,25 +2555,34 @@ static inline BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *
         out[i] = all[i];
 }
 
-#define BS_DOT_DEFINE(P, unused)                                                        \
-    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)         \
-    {                                                                                   \
-        const BS_V zero = BS_V_ZERO();                                                  \
-        const ptrdiff_t step = tile->in_step;                                           \
-        const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES;        \
-        const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);                    \
-        const float *w = tile->weights;                                                 \
-        BS_EACH_##P(BS_DOT_INIT)                                                        \
-        for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *x = tile->in + row * tile->in_row + tap * tile->in_tap;    \
-                for (int32_t i = 0; i < whole; i++, x += BS_LANES)                      \
-                    BS_DOT_STEP(P, BS_DOT_WHOLE)                                        \
-                if (rest)                                                               \
-                    BS_DOT_STEP(P, BS_DOT_PART)                                         \
-            }                                                                           \
-        }                                                                               \
-        BS_EACH_##P(BS_DOT_FINISH)                                                      \
+#define BS_DOT_DEFINE(P, unused)                                                                        \
+    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                         \
+    {                                                                                                   \
+        const BS_V zero = BS_V_ZERO();                                                                  \
+        const ptrdiff_t step = tile->in_step;                                                           \
+        const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES;                        \
+        const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);                                    \
+        const float *w = tile->weights;                                                                 \
+        BS_EACH_##P(BS_DOT_INIT)                                                                        \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                                   \
+        for (int32_t row = 0; row < tile->rows; row++) {                                                \
+            ptrdiff_t at = row * in_row;                                                                \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {                              \
+                const float *x = tile->in + at;                                                         \
+                for (int32_t i = 0; i < whole; i++, x += BS_LANES)                                      \
+                    BS_DOT_STEP(P, BS_DOT_WHOLE)                                                        \
+                if (rest)                                                                               \
+                    BS_DOT_STEP(P, BS_DOT_PART)                                                         \
+            }                                                                                           \
+        }                                                                                               \
+        BS_EACH_##P(BS_DOT_SUM)                                                                         \
+        const bs_conv_task *task = tile->task;                                                          \
+        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) { \
+            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                               \
+            BS_EACH_##P(BS_DOT_STORE)                                                                   \
+            return;                                                                                     \
+        }                                                                                               \
+        BS_EACH_##P(BS_DOT_FINISH)                                                                      \
     }
 
 BS_DOT_UPTO(BS_DOT_DEFINE)
@@ -2758,7 +2814,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
     .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
     .dot_pixels = BS_DOT_PIXELS,
     .dot = BS_TIER_FN(bs_conv_dot),
-    .depthwise_pixels = 8,
+    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
     .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
     .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
@@ -2786,6 +2842,8 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -2794,6 +2852,8 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1
@@ -2976,6 +3036,8 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
@@ -3215,9 +3277,11 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
         (void)b1;                                                                       \
         const ptrdiff_t step = tile->in_step, step3 = 3 * step;                         \
         const float *w = tile->weights;                                                 \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                   \
         for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *xa = tile->in + row * tile->in_row + tap * tile->in_tap;   \
+            ptrdiff_t at = row * in_row;                                                \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {              \
+                const float *xa = tile->in + at;                                        \
                 const float *xb = xa + (P > 4 ? 4 : 0) * step;                          \
                 const float *xc = xa + (P > 8 ? 8 : 0) * step;                          \
                 const float *xd = xa + (P > 12 ? 12 : 0) * step;                        \
@@ -3282,39 +3346,41 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution of one channel a group, lanes are channels.
  *
- * Owns:      kernels for 1..8 pixels of one vector of channels.
+ * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
  * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
  * Must never: let the arithmetic of an element depend on the count of pixels.
  */
 #define BS_DEPTHWISE_MAC(p) \
     a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(x + (p) * step, part), w0, a##p##_0);
 
-#define BS_DEPTHWISE_DEFINE(P, unused)                                                  \
-    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile)   \
-    {                                                                                   \
-        const bs_conv_task *task = tile->task;                                          \
-        const BS_V_PART part = BS_V_PART_OF(tile->channels);                            \
-        const BS_V zero = BS_V_ZERO();                                                  \
-        const ptrdiff_t step = tile->in_step;                                           \
-        const float *w = tile->weights;                                                 \
-        BS_V b0 = zero;                                                                 \
-        BS_BIAS_1                                                                       \
-        BS_EACH_##P(BS_INIT_1)                                                          \
-        for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *x = tile->in + row * tile->in_row + tap * tile->in_tap;    \
-                const BS_V w0 = BS_V_LOAD(w);                                           \
-                BS_EACH_##P(BS_DEPTHWISE_MAC)                                           \
-                w += BS_LANES;                                                          \
-            }                                                                           \
-        }                                                                               \
-        BS_EPILOGUE(P, 1)                                                               \
+#define BS_DEPTHWISE_DEFINE(P, unused)                                                \
+    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
+    {                                                                                 \
+        const bs_conv_task *task = tile->task;                                        \
+        const BS_V_PART part = BS_V_PART_OF(tile->channels);                          \
+        const BS_V zero = BS_V_ZERO();                                                \
+        const ptrdiff_t step = tile->in_step;                                         \
+        const float *w = tile->weights;                                               \
+        BS_V b0 = zero;                                                               \
+        BS_BIAS_1                                                                     \
+        BS_EACH_##P(BS_INIT_1)                                                        \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
+        for (int32_t row = 0; row < tile->rows; row++) {                              \
+            ptrdiff_t at = row * in_row;                                              \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {            \
+                const float *x = tile->in + at;                                       \
+                const BS_V w0 = BS_V_LOAD(w);                                         \
+                BS_EACH_##P(BS_DEPTHWISE_MAC)                                         \
+                w += BS_LANES;                                                        \
+            }                                                                         \
+        }                                                                             \
+        BS_EPILOGUE(P, 1)                                                             \
     }
 
-BS_UPTO_8(BS_DEPTHWISE_DEFINE, 0)
+BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
 #define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
-static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_UPTO_8(BS_DEPTHWISE_NAME, 0) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_dot.inc --- */
 /* conv_dot.inc: direct convolution with few outputs (network tails), lanes are input channels. x86 only.
@@ -3328,38 +3394,40 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_U
  */
 #define BS_DOT_INIT(p) BS_V d##p##_0 = zero, d##p##_1 = zero, d##p##_2 = zero, d##p##_3 = zero;
 
-#define BS_DOT_FMA(p, v)                      \
-    d##p##_0 = BS_V_FMA(v, w0, d##p##_0);     \
-    d##p##_1 = BS_V_FMA(v, w1, d##p##_1);     \
-    d##p##_2 = BS_V_FMA(v, w2, d##p##_2);     \
+#define BS_DOT_FMA(p, v)                  \
+    d##p##_0 = BS_V_FMA(v, w0, d##p##_0); \
+    d##p##_1 = BS_V_FMA(v, w1, d##p##_1); \
+    d##p##_2 = BS_V_FMA(v, w2, d##p##_2); \
     d##p##_3 = BS_V_FMA(v, w3, d##p##_3);
-#define BS_DOT_WHOLE(p)                                  \
-    {                                                    \
-        const BS_V v##p = BS_V_LOAD(x + (p) * step);     \
-        BS_DOT_FMA(p, v##p)                              \
+#define BS_DOT_WHOLE(p)                              \
+    {                                                \
+        const BS_V v##p = BS_V_LOAD(x + (p) * step); \
+        BS_DOT_FMA(p, v##p)                          \
     }
-#define BS_DOT_PART(p)                                              \
-    {                                                               \
-        const BS_V v##p = BS_V_LOAD_PART(x + (p) * step, part);     \
-        BS_DOT_FMA(p, v##p)                                         \
+#define BS_DOT_PART(p)                                          \
+    {                                                           \
+        const BS_V v##p = BS_V_LOAD_PART(x + (p) * step, part); \
+        BS_DOT_FMA(p, v##p)                                     \
     }
-#define BS_DOT_STEP(P, LOAD)                                                           \
-    {                                                                                  \
-        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);                          \
-        BS_V w2 = BS_V_LOAD(w + 2 * BS_LANES), w3 = BS_V_LOAD(w + 3 * BS_LANES);       \
-        BS_HOLD4(w0, w1, w2, w3);                                                      \
-        BS_EACH_##P(LOAD)                                                              \
-        w += 4 * BS_LANES;                                                             \
+#define BS_DOT_STEP(P, LOAD)                                                     \
+    {                                                                            \
+        BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);                    \
+        BS_V w2 = BS_V_LOAD(w + 2 * BS_LANES), w3 = BS_V_LOAD(w + 3 * BS_LANES); \
+        BS_HOLD4(w0, w1, w2, w3);                                                \
+        BS_EACH_##P(LOAD)                                                        \
+        w += 4 * BS_LANES;                                                       \
     }
-#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, p, BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, d##p##_3));
+#define BS_DOT_SUM(p) const __m128 sum##p = BS_V_SUM4(d##p##_0, d##p##_1, d##p##_2, d##p##_3);
+#define BS_DOT_STORE(p) _mm_storeu_ps(tile->out + (p) * tile->out_pixel, _mm_add_ps(sum##p, bias));
+#define BS_DOT_FINISH(p) BS_TIER_FN(bs_conv_dot_finish)(tile, p, sum##p);
 
 static inline BS_TARGET __m128 BS_TIER_FN(bs_conv_dot_load)(const float *from, __m128i mask)
 {
     return _mm_maskload_ps(from, mask);
 }
 
-/* Bias, residual and activation of one pixel's four sums. */
-static inline BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, int32_t pixel, __m128 sums)
+/* Bias, residual and activation of one pixel's four sums: what is not the plain case of a network's tail. */
+static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, int32_t pixel, __m128 sums)
 {
     const bs_conv_task *task = tile->task;
     const __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32(tile->channels), _mm_setr_epi32(0, 1, 2, 3));
@@ -3394,25 +3462,34 @@ static inline BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *
         out[i] = all[i];
 }
 
-#define BS_DOT_DEFINE(P, unused)                                                        \
-    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)         \
-    {                                                                                   \
-        const BS_V zero = BS_V_ZERO();                                                  \
-        const ptrdiff_t step = tile->in_step;                                           \
-        const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES;        \
-        const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);                    \
-        const float *w = tile->weights;                                                 \
-        BS_EACH_##P(BS_DOT_INIT)                                                        \
-        for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *x = tile->in + row * tile->in_row + tap * tile->in_tap;    \
-                for (int32_t i = 0; i < whole; i++, x += BS_LANES)                      \
-                    BS_DOT_STEP(P, BS_DOT_WHOLE)                                        \
-                if (rest)                                                               \
-                    BS_DOT_STEP(P, BS_DOT_PART)                                         \
-            }                                                                           \
-        }                                                                               \
-        BS_EACH_##P(BS_DOT_FINISH)                                                      \
+#define BS_DOT_DEFINE(P, unused)                                                                        \
+    static BS_TARGET void BS_TIER_FN(bs_conv_dot_##P)(const bs_conv_tile *tile)                         \
+    {                                                                                                   \
+        const BS_V zero = BS_V_ZERO();                                                                  \
+        const ptrdiff_t step = tile->in_step;                                                           \
+        const int32_t whole = tile->run / BS_LANES, rest = tile->run % BS_LANES;                        \
+        const BS_V_PART part = BS_V_PART_OF(rest ? rest : BS_LANES);                                    \
+        const float *w = tile->weights;                                                                 \
+        BS_EACH_##P(BS_DOT_INIT)                                                                        \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                                   \
+        for (int32_t row = 0; row < tile->rows; row++) {                                                \
+            ptrdiff_t at = row * in_row;                                                                \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {                              \
+                const float *x = tile->in + at;                                                         \
+                for (int32_t i = 0; i < whole; i++, x += BS_LANES)                                      \
+                    BS_DOT_STEP(P, BS_DOT_WHOLE)                                                        \
+                if (rest)                                                                               \
+                    BS_DOT_STEP(P, BS_DOT_PART)                                                         \
+            }                                                                                           \
+        }                                                                                               \
+        BS_EACH_##P(BS_DOT_SUM)                                                                         \
+        const bs_conv_task *task = tile->task;                                                          \
+        if (tile->channels == 4 && task->bias && !tile->residual && task->activation == BS_CONV_NONE) { \
+            const __m128 bias = _mm_loadu_ps(task->bias + tile->channel);                               \
+            BS_EACH_##P(BS_DOT_STORE)                                                                   \
+            return;                                                                                     \
+        }                                                                                               \
+        BS_EACH_##P(BS_DOT_FINISH)                                                                      \
     }
 
 BS_DOT_UPTO(BS_DOT_DEFINE)
@@ -3644,7 +3721,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
     .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
     .dot_pixels = BS_DOT_PIXELS,
     .dot = BS_TIER_FN(bs_conv_dot),
-    .depthwise_pixels = 8,
+    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
     .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
     .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
@@ -3672,6 +3749,8 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -3680,6 +3759,8 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1
@@ -3866,6 +3947,8 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_OUTER_PIXELS_2 8
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -3882,26 +3965,33 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
 #define BS_SIMD_NEON_FUNCTIONS
 
-static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
+static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
 {
-    if (part == BS_LANES)
-        return vld1q_f32(from);
     float lanes[4] = { 0, 0, 0, 0 };
     for (int32_t i = 0; i < part; i++)
         lanes[i] = from[i];
     return vld1q_f32(lanes);
 }
 
-static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
+static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
 {
-    if (part == BS_LANES) {
-        vst1q_f32(to, v);
-        return;
-    }
     float lanes[4];
     vst1q_f32(lanes, v);
     for (int32_t i = 0; i < part; i++)
         to[i] = lanes[i];
+}
+
+static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
+{
+    return part == BS_LANES ? vld1q_f32(from) : bs_load_few_neon(from, part);
+}
+
+static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
+{
+    if (part == BS_LANES)
+        vst1q_f32(to, v);
+    else
+        bs_store_few_neon(to, v, part);
 }
 
 static inline float32x4_t bs_load_u8_neon(const uint8_t *from)
@@ -4117,9 +4207,11 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
         (void)b1;                                                                       \
         const ptrdiff_t step = tile->in_step, step3 = 3 * step;                         \
         const float *w = tile->weights;                                                 \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                   \
         for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *xa = tile->in + row * tile->in_row + tap * tile->in_tap;   \
+            ptrdiff_t at = row * in_row;                                                \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {              \
+                const float *xa = tile->in + at;                                        \
                 const float *xb = xa + (P > 4 ? 4 : 0) * step;                          \
                 const float *xc = xa + (P > 8 ? 8 : 0) * step;                          \
                 const float *xd = xa + (P > 12 ? 12 : 0) * step;                        \
@@ -4184,39 +4276,41 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution of one channel a group, lanes are channels.
  *
- * Owns:      kernels for 1..8 pixels of one vector of channels.
+ * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
  * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
  * Must never: let the arithmetic of an element depend on the count of pixels.
  */
 #define BS_DEPTHWISE_MAC(p) \
     a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(x + (p) * step, part), w0, a##p##_0);
 
-#define BS_DEPTHWISE_DEFINE(P, unused)                                                  \
-    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile)   \
-    {                                                                                   \
-        const bs_conv_task *task = tile->task;                                          \
-        const BS_V_PART part = BS_V_PART_OF(tile->channels);                            \
-        const BS_V zero = BS_V_ZERO();                                                  \
-        const ptrdiff_t step = tile->in_step;                                           \
-        const float *w = tile->weights;                                                 \
-        BS_V b0 = zero;                                                                 \
-        BS_BIAS_1                                                                       \
-        BS_EACH_##P(BS_INIT_1)                                                          \
-        for (int32_t row = 0; row < tile->rows; row++) {                                \
-            for (int32_t tap = 0; tap < tile->taps; tap++) {                            \
-                const float *x = tile->in + row * tile->in_row + tap * tile->in_tap;    \
-                const BS_V w0 = BS_V_LOAD(w);                                           \
-                BS_EACH_##P(BS_DEPTHWISE_MAC)                                           \
-                w += BS_LANES;                                                          \
-            }                                                                           \
-        }                                                                               \
-        BS_EPILOGUE(P, 1)                                                               \
+#define BS_DEPTHWISE_DEFINE(P, unused)                                                \
+    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
+    {                                                                                 \
+        const bs_conv_task *task = tile->task;                                        \
+        const BS_V_PART part = BS_V_PART_OF(tile->channels);                          \
+        const BS_V zero = BS_V_ZERO();                                                \
+        const ptrdiff_t step = tile->in_step;                                         \
+        const float *w = tile->weights;                                               \
+        BS_V b0 = zero;                                                               \
+        BS_BIAS_1                                                                     \
+        BS_EACH_##P(BS_INIT_1)                                                        \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
+        for (int32_t row = 0; row < tile->rows; row++) {                              \
+            ptrdiff_t at = row * in_row;                                              \
+            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {            \
+                const float *x = tile->in + at;                                       \
+                const BS_V w0 = BS_V_LOAD(w);                                         \
+                BS_EACH_##P(BS_DEPTHWISE_MAC)                                         \
+                w += BS_LANES;                                                        \
+            }                                                                         \
+        }                                                                             \
+        BS_EPILOGUE(P, 1)                                                             \
     }
 
-BS_UPTO_8(BS_DEPTHWISE_DEFINE, 0)
+BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
 #define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
-static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_UPTO_8(BS_DEPTHWISE_NAME, 0) };
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_winograd.inc --- */
 /* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
@@ -4442,7 +4536,7 @@ static const bs_conv_kernels bs_conv_table_neon = {
     .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
     .dot_pixels = 0,
     .dot = NULL,
-    .depthwise_pixels = 8,
+    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
     .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
     .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
@@ -4470,6 +4564,8 @@ static const bs_conv_kernels bs_conv_table_neon = {
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -4478,6 +4574,8 @@ static const bs_conv_kernels bs_conv_table_neon = {
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1
@@ -4638,7 +4736,7 @@ static ptrdiff_t bs_winograd_step(int32_t strip, int32_t padded)
 }
 
 /* A strip is a few register tiles long, so that every product is made of full ones, and its points should
- * stay in half of a 1 MiB second-level cache beside the weights. */
+ * stay in a second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. */
 static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
 {
     bs_winograd_plan plan = {
@@ -4648,7 +4746,7 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
     const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + plan.out_padded);
     const int32_t unit = lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
     plan.strip = unit;
-    while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= 256 << 10)
+    while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= 160 << 10)
         plan.strip += unit;
     plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
     plan.out_step = bs_winograd_step(plan.strip, plan.out_padded);
@@ -4991,7 +5089,7 @@ typedef struct bs_line_pair {
 
 #define BS_V_ZERO() ((BS_V){ 0, 0, 0, 0 })
 #define BS_V_SET1(x) ((BS_V){ x, x, x, x })
-#define BS_V_LOAD(p) bs_load_scalar(p, 4)
+#define BS_V_LOAD(p) bs_load_scalar(p)
 #define BS_V_STORE(p, v) memcpy(p, &(v), sizeof(BS_V))
 #define BS_V_ADD(a, b) ((a) + (b))
 #define BS_V_SUB(a, b) ((a) - (b))
@@ -5005,8 +5103,8 @@ typedef struct bs_line_pair {
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
-#define BS_V_LOAD_PART(p, part) ((part) == 4 ? bs_load_scalar(p, 4) : bs_load_scalar(p, part))
-#define BS_V_STORE_PART(p, v, part) memcpy(p, &(v), (size_t)(part) * sizeof(float))
+#define BS_V_LOAD_PART(p, part) ((part) == BS_LANES ? bs_load_scalar(p) : bs_load_few_scalar(p, part))
+#define BS_V_STORE_PART(p, v, part) bs_store_part_scalar(p, v, part)
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -5014,6 +5112,8 @@ typedef struct bs_line_pair {
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_DEPTHWISE_PIXELS 4
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -5033,11 +5133,33 @@ typedef struct bs_line_pair {
 typedef float bs_v4_scalar __attribute__((vector_size(16)));
 typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
 
-static inline bs_v4_scalar bs_load_scalar(const float *from, int32_t part)
+static inline bs_v4_scalar bs_load_scalar(const float *from)
+{
+    bs_v4_scalar v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+static BS_OUTLINE bs_v4_scalar bs_load_few_scalar(const float *from, int32_t part)
 {
     bs_v4_scalar v = { 0, 0, 0, 0 };
-    memcpy(&v, from, (size_t)part * sizeof(float));
+    for (int32_t i = 0; i < part; i++)
+        v[i] = from[i];
     return v;
+}
+
+static BS_OUTLINE void bs_store_few_scalar(float *to, bs_v4_scalar v, int32_t part)
+{
+    for (int32_t i = 0; i < part; i++)
+        to[i] = v[i];
+}
+
+static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
+{
+    if (part == BS_LANES)
+        memcpy(to, &v, sizeof v);
+    else
+        bs_store_few_scalar(to, v, part);
 }
 
 static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)
@@ -5384,6 +5506,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -5392,6 +5516,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1
@@ -5552,6 +5678,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_DOT_PIXELS 2
@@ -5584,14 +5712,20 @@ static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
 }
 
+static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+{
+    if (part == 4)
+        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
+    else
+        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+}
+
 static inline BS_TARGET void bs_store_part_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == BS_LANES)
         _mm256_storeu_ps(to, v);
-    else if (part == 4)
-        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
     else
-        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+        bs_store_few_avx2(to, v, part);
 }
 
 /* Four vectors -> the four sums of their lanes. */
@@ -5936,6 +6070,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -5944,6 +6080,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1
@@ -6103,6 +6241,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
@@ -6462,6 +6602,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -6470,6 +6612,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1
@@ -6635,6 +6779,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #define BS_OUTER_PIXELS_2 8
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -6651,26 +6797,33 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
 #define BS_SIMD_NEON_FUNCTIONS
 
-static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
+static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
 {
-    if (part == BS_LANES)
-        return vld1q_f32(from);
     float lanes[4] = { 0, 0, 0, 0 };
     for (int32_t i = 0; i < part; i++)
         lanes[i] = from[i];
     return vld1q_f32(lanes);
 }
 
-static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
+static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
 {
-    if (part == BS_LANES) {
-        vst1q_f32(to, v);
-        return;
-    }
     float lanes[4];
     vst1q_f32(lanes, v);
     for (int32_t i = 0; i < part; i++)
         to[i] = lanes[i];
+}
+
+static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
+{
+    return part == BS_LANES ? vld1q_f32(from) : bs_load_few_neon(from, part);
+}
+
+static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
+{
+    if (part == BS_LANES)
+        vst1q_f32(to, v);
+    else
+        bs_store_few_neon(to, v, part);
 }
 
 static inline float32x4_t bs_load_u8_neon(const uint8_t *from)
@@ -7006,6 +7159,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -7014,6 +7169,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1
@@ -8063,9 +8220,11 @@ bool bs_infer_whole(bs_infer *infer, int32_t index);
 bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
 bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
-/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output cells
- * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
-typedef struct bs_window { int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation; } bs_window;
+/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output
+ * cells where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
+typedef struct bs_window {
+    int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
+} bs_window;
 bool bs_infer_window(bs_infer *infer, const bs_window *window);
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 
@@ -8133,8 +8292,8 @@ bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *wh
     const bs_dim_id d = infer->in[index]->dims[axis];
     char text[64];
     if (!bs_dim_is_const(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis, index,
-                             what, bs_dim_text(infer->graph, d, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis,
+                             index, what, bs_dim_text(infer->graph, d, text, sizeof text));
     *n = (int32_t)bs_dim_max(infer->graph, d);
     return true;
 }
@@ -8158,11 +8317,14 @@ bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, 
 {
     if (n >= low && n <= high)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n, (long long)low,
-                         (long long)high);
+    return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
+                         (long long)low, (long long)high);
 }
 
-bool bs_infer_act(bs_infer *infer, int32_t act) { return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1); }
+bool bs_infer_act(bs_infer *infer, int32_t act)
+{
+    return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1);
+}
 
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
@@ -8193,14 +8355,16 @@ bool bs_infer_whole(bs_infer *infer, int32_t index)
 {
     if (!bs_value_in_patches(infer->graph, infer->in[index]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is cut into patches, but this needs all of its pixels", index);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is cut into patches, but this needs all of its pixels",
+                         index);
 }
 
 bool bs_infer_no_new_image(bs_infer *infer)
 {
     if (!bs_value_in_patches(infer->graph, &infer->out[0]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the result would be an image (rank 3) without a place in the patched frame");
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                         "the result would be an image (rank 3) without a place in the patched frame");
 }
 
 static int32_t common_divisor(int64_t a, int64_t b)
@@ -8241,9 +8405,10 @@ static bool window_aligned(bs_infer *infer, const bs_window *w, int32_t axis, in
 {
     if (!bs_value_in_patches(infer->graph, infer->in[0]) || (slack >= 0 && slack < w->stride))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "dimension %d: padding %d with kernel %d moves cells of a patch domain; pad by dilation (kernel-1)/2",
-                         axis, axis == 1 ? w->pad_h : w->pad_w, axis == 1 ? w->kernel_h : w->kernel_w);
+    return bs_infer_fail(
+        infer, BS_ERROR_SHAPE,
+        "dimension %d: padding %d with kernel %d moves cells of a patch domain; pad by dilation (kernel-1)/2", axis,
+        axis == 1 ? w->pad_h : w->pad_w, axis == 1 ? w->kernel_h : w->kernel_w);
 }
 
 bool bs_infer_window(bs_infer *infer, const bs_window *window)
@@ -8255,15 +8420,11 @@ bool bs_infer_window(bs_infer *infer, const bs_window *window)
            bs_infer_scale(infer, 1, window->stride);
 }
 
-static int32_t window_margin(const bs_window *w, int32_t kernel, int32_t pad, int32_t m)
-{
-    return bs_max_i32(0, bs_max_i32(m * w->stride + pad, (m - 1) * w->stride - pad + (kernel - 1) * w->dilation + 1));
-}
-
+/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than the first: m stride + pad. A
+ * whole frame has m = 0, and its windows end at pad beyond it. */
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin)
 {
-    return bs_max_i32(window_margin(window, window->kernel_h, window->pad_h, out_margin),
-                      window_margin(window, window->kernel_w, window->pad_w, out_margin));
+    return out_margin * window->stride + bs_max_i32(window->pad_h, window->pad_w);
 }
 
 /* ---------------------------------------------------------------------------------------------------- cost */
@@ -8327,7 +8488,7 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
 /* #include "op.h" */
 
 #define BS_SPAN_OPERANDS 4
-#define BS_SPAN_AXES (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
+#define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
 
 typedef struct bs_span {
     int32_t operands, axes;
@@ -8340,7 +8501,8 @@ typedef struct bs_span {
 /* n elements: of operand i at at[i], at[i] + step[i], ... (bytes). Operand 0 is the output. */
 typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
 
-/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be changed. */
+/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
+ * changed. */
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
 /* The box, and the output added as operand 0. */
 void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
@@ -8353,6 +8515,15 @@ void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift,
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span is spent afterwards. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
+
+/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise. */
+static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
+{
+    for (int32_t i = 0; i < operands; i++)
+        if (step[i] != 4)
+            return false;
+    return true;
+}
 
 /* Inner loop that copies elements of *(const size_t *)context bytes: 1, 2 or 4. */
 void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
@@ -8554,7 +8725,9 @@ typedef struct bs_epilogue {
 } bs_epilogue;
 
 /* Bias and slopes behind packed weights in prepared memory: one place for all three ops. */
-typedef struct bs_epilogue_layout { uint64_t bias, slopes, bytes; } bs_epilogue_layout;
+typedef struct bs_epilogue_layout {
+    uint64_t bias, slopes, bytes;
+} bs_epilogue_layout;
 bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act);
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
@@ -8597,16 +8770,27 @@ bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
     task->low = 0.0f;
     task->high = epilogue->param == 0.0f ? 1.0f : epilogue->param;
     switch (epilogue->act) {
-    case BS_ACT_NONE: task->activation = BS_CONV_NONE; return true;
-    case BS_RELU: task->activation = BS_CONV_RELU; return true;
-    case BS_LEAKY_RELU: task->activation = BS_CONV_LEAKY; return true;
-    case BS_PRELU: task->activation = BS_CONV_PRELU; return true;
-    case BS_CLIP: task->activation = BS_CONV_CLIP; return true;
+    case BS_ACT_NONE:
+        task->activation = BS_CONV_NONE;
+        return true;
+    case BS_RELU:
+        task->activation = BS_CONV_RELU;
+        return true;
+    case BS_LEAKY_RELU:
+        task->activation = BS_CONV_LEAKY;
+        return true;
+    case BS_PRELU:
+        task->activation = BS_CONV_PRELU;
+        return true;
+    case BS_CLIP:
+        task->activation = BS_CONV_CLIP;
+        return true;
     case BS_SIGMOID:
     case BS_TANH:
     case BS_GELU:
     case BS_SILU:
-    case BS_ACT_COUNT: break;
+    case BS_ACT_COUNT:
+        break;
     }
     task->activation = BS_CONV_NONE;
     return false;
@@ -8629,13 +8813,142 @@ void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_
 }
 /* ==== end src/ops/epilogue.c ================================================================== */
 
+/* ==== begin src/ops/binary.c ================================================================== */
+/* ops/binary.c - add, sub, mul, with broadcasting of the second operand.
+ * Relies on span.h for the walk. Must never look at neighbours: exact in patch domains. One code for every tier. */
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
+
+/* Dimensions of b that are 1 where a's are not. Compared as the graph has them: a clipped cell may be 1 high too. */
+static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
+{
+    uint32_t mask = 0;
+    for (int32_t d = 0; d < a->rank; d++)
+        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+            mask |= 1u << d;
+    return mask;
+}
+
+static bool binary_dims_fit(bs_infer *infer)
+{
+    const bs_value_info *a = infer->in[0], *b = infer->in[1];
+    for (int32_t d = 0; d < b->rank; d++) {
+        char left[64], right[64];
+        if (a->dims[d] == b->dims[d] ||
+            (bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1))
+            continue;
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand 1", d,
+                             bs_dim_text(infer->graph, a->dims[d], left, sizeof left),
+                             bs_dim_text(infer->graph, b->dims[d], right, sizeof right));
+    }
+    return true;
+}
+
+/* Beside a patch, a root image would have to be cut too: only what is the same for every pixel may be captured. */
+static bool binary_frames_fit(bs_infer *infer)
+{
+    const bs_value_info *a = infer->in[0], *b = infer->in[1];
+    if (!bs_value_in_patches(infer->graph, a) || b->rank != 3)
+        return true;
+    const bool constant = (binary_broadcast(a, b) & 6u) == 6u;
+    if (b->domain != a->domain && !constant)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 1 is a whole image beside patches; cut it with bs_patches (like)");
+    if (b->domain == a->domain && (a->scale_num != b->scale_num || a->scale_den != b->scale_den))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operands have frames of different scale");
+    return true;
+}
+
+static bool binary_infer(bs_infer *infer)
+{
+    const bs_value_info *a = infer->in[0], *b = infer->in[1];
+    if (a->dtype != BS_F32 && a->dtype != BS_I32)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(a->dtype));
+    if (!bs_infer_dtype(infer, 1, a->dtype))
+        return false;
+    /* b of rank 1 beside an image: one value a channel */
+    if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
+        return bs_infer_rank(infer, 1, a->rank, a->rank);
+    return binary_dims_fit(infer) && binary_frames_fit(infer);
+}
+
+/* The three loops differ in one operator. i32 wraps: unsigned, because signed overflow is undefined. */
+#define BINARY_LOOP(type, expression)                                      \
+    for (int64_t i = 0; i < n; i++) {                                      \
+        const type a = *(const type *)(const void *)(at[1] + i * step[1]); \
+        const type b = *(const type *)(const void *)(at[2] + i * step[2]); \
+        *(type *)(void *)(at[0] + i * step[0]) = expression;               \
+    }
+#define BINARY_INNER(op, operator)                                                                     \
+    static void op##_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
+    {                                                                                                  \
+        (void)context;                                                                                 \
+        if (!bs_span_dense_f32(step, 3)) {                                                             \
+            BINARY_LOOP(float, a operator b)                                                           \
+            return;                                                                                    \
+        }                                                                                              \
+        float *out = (float *)(void *)at[0];                                                           \
+        const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];  \
+        for (int64_t i = 0; i < n; i++)                                                                \
+            out[i] = a[i] operator b[i];                                                               \
+    }                                                                                                  \
+    static void op##_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
+    {                                                                                                  \
+        (void)context;                                                                                 \
+        BINARY_LOOP(uint32_t, a operator b)                                                            \
+    }
+BINARY_INNER(add, +)
+BINARY_INNER(sub, -)
+BINARY_INNER(mul, *)
+#undef BINARY_INNER
+#undef BINARY_LOOP
+
+static bs_status binary_run(const bs_call *call, bs_span_inner f32, bs_span_inner i32)
+{
+    const int32_t *in = bs_node_in(call->graph, call->node);
+    const bs_value_info *a = bs_value_get(call->graph, in[0]), *b = bs_value_get(call->graph, in[1]);
+    bs_span span;
+    bs_span_open(&span, &call->out[0], call->rows);
+    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_add(&span, &call->in[1], NULL, binary_broadcast(a, b));
+    bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, NULL);
+    return BS_OK;
+}
+
+static bs_status add_run(const bs_call *call) { return binary_run(call, add_inner_f32, add_inner_i32); }
+static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inner_f32, sub_inner_i32); }
+static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
+
+/* A macro so that each is a plain constant table. */
+#define BINARY_OP(op)                                                 \
+    extern const bs_op bs_op_##op;                                    \
+    const bs_op bs_op_##op = {.name = #op,                            \
+                              .min_in = 2,                            \
+                              .max_in = 2,                            \
+                              .infer = binary_infer,                  \
+                              .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
+                              .run = op##_run};                       \
+    bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
+    {                                                                 \
+        const int32_t in[2] = {a.id, b.id};                           \
+        return bs_op_build(graph, &bs_op_##op, in, 2, NULL);          \
+    }
+BINARY_OP(add)
+BINARY_OP(sub)
+BINARY_OP(mul)
+#undef BINARY_OP
+/* ==== end src/ops/binary.c ==================================================================== */
+
 /* ==== begin src/ops/concat_slice.c ============================================================ */
 /* ops/concat_slice.c - joins values along a dimension, and takes a part of one. Elements of any type.
  * Relies on span.h. Must never do arithmetic. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-typedef struct bs_concat_desc { const char *name; int32_t axis; } bs_concat_desc;
+typedef struct bs_concat_desc {
+    const char *name;
+    int32_t axis;
+} bs_concat_desc;
 
 static const bs_field concat_fields[] = {{"axis", 'i'}};
 static const bs_field slice_fields[] = {{"axis", 'i'}, {"start", 'i'}, {"length", 'i'}};
@@ -8664,7 +8977,8 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     }
     if (bs_value_in_patches(infer->graph, first) &&
         (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale", index);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale",
+                             index);
     return true;
 }
 
@@ -8711,7 +9025,8 @@ static bs_status concat_run(const bs_call *call)
         bs_span span;
         bs_span_box(&span, out, call->rows);
         const int64_t low = bs_max_i64(span.low[axis + 1], shift[axis]);
-        const int64_t high = bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
+        const int64_t high =
+            bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
         span.low[axis + 1] = low;
         span.count[axis + 1] = high - low;
         bs_span_add(&span, out, NULL, 0);
@@ -8722,8 +9037,13 @@ static bs_status concat_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_concat = {.name = "concat", .min_in = 1, .max_in = BS_MAX_OPERANDS, .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
-                            .params_bytes = sizeof(bs_concat_desc), BS_FIELDS(concat_fields), .infer = concat_infer,
+const bs_op bs_op_concat = {.name = "concat",
+                            .min_in = 1,
+                            .max_in = BS_MAX_OPERANDS,
+                            .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
+                            .params_bytes = sizeof(bs_concat_desc),
+                            BS_FIELDS(concat_fields),
+                            .infer = concat_infer,
                             .run = concat_run};
 
 bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32_t axis)
@@ -8773,8 +9093,13 @@ static bs_status slice_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_slice = {.name = "slice", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                           .params_bytes = sizeof(bs_slice_desc), BS_FIELDS(slice_fields), .infer = slice_infer,
+const bs_op bs_op_slice = {.name = "slice",
+                           .min_in = 1,
+                           .max_in = 1,
+                           .flags = BS_OP_SPATIAL,
+                           .params_bytes = sizeof(bs_slice_desc),
+                           BS_FIELDS(slice_fields),
+                           .infer = slice_infer,
                            .run = slice_run};
 
 bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)
@@ -8790,8 +9115,8 @@ bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)
 /* #include "ops/epilogue.h" */
 
 static const bs_field conv2d_fields[] = {
-    {"out", 'i'}, {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'}, {"stride", 'i'}, {"pad", 'i'},
-    {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'}, {"batch_norm", 'i'}, {"act", 'i'}, {"act_param", 'f'},
+    {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
+    {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
 };
 
 /* The descriptor with every default filled in. */
@@ -8824,9 +9149,11 @@ static conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
 /* Bounds that keep every product of the geometry far inside 32 bits. */
 static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
 {
-    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) && bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
+    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
+           bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
            bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
-           bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) && bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
+           bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
            bs_infer_field(infer, "pad", desc->pad, BS_PAD_VALID, 1 << 15) &&
            bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
            bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
@@ -8840,8 +9167,9 @@ static bool conv2d_infer(bs_infer *infer)
         return false;
     const conv2d_form form = conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0: %d channels in and %d out are not divisible by %d groups",
-                             channels, desc->out, form.geometry.groups);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension 0: %d channels in and %d out are not divisible by %d groups", channels,
+                             desc->out, form.geometry.groups);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, desc->out);
     return bs_infer_window(infer, &form.window);
 }
@@ -8921,7 +9249,8 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
 
-/* Batch norm y = (x - mean) scale + shift, scale = weight / sqrt(var + 1e-5), is linear: it goes into weights and bias. */
+/* Batch norm y = (x - mean) scale + shift, scale = weight / sqrt(var + 1e-5), is linear: it goes into weights and
+ * bias. */
 static float conv2d_norm_scale(const float *const *norm, int32_t o)
 {
     return norm[0] ? norm[0][o] / sqrtf(norm[3][o] + 1e-5f) : 1.0f;
@@ -8945,8 +9274,8 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, c
     }
 }
 
-static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight, const float *const *norm,
-                        uint64_t behind, void *prepared)
+static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
+                        const float *const *norm, uint64_t behind, void *prepared)
 {
     if (plan->algorithm == BS_CONV_REFERENCE) {
         conv2d_fold_weights(weight, norm, g, prepared);
@@ -8958,8 +9287,8 @@ static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, con
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
 }
 
-static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                           void *prepared)
+static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
+                           const void *const *weights, void *prepared)
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
@@ -8981,15 +9310,16 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout =
-        bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
     const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param, (const float *)(const void *)(memory + layout.bias),
+    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
+                                  (const float *)(const void *)(memory + layout.bias),
                                   desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
     return epilogue;
 }
 
-/* Sum of one output element over ky, kx, ci in this order. x: first sample of its window, first channel of its group. */
+/* Sum of one output element over ky, kx, ci in this order. x: first sample of its window, first channel of its
+ * group. */
 static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const float *x, const float *weight)
 {
     const int32_t channels = g->in_channels / g->groups, taps = g->kernel_h * g->kernel_w;
@@ -9070,10 +9400,19 @@ static bs_status conv2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_conv2d = {.name = "conv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
-                            .params_bytes = sizeof(bs_conv2d_desc), BS_FIELDS(conv2d_fields), .infer = conv2d_infer,
-                            .halo = conv2d_halo, .flops = conv2d_flops, .weights = conv2d_weights, .plan = conv2d_plan,
-                            .prepare = conv2d_prepare, .run = conv2d_run};
+const bs_op bs_op_conv2d = {.name = "conv2d",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
+                            .params_bytes = sizeof(bs_conv2d_desc),
+                            BS_FIELDS(conv2d_fields),
+                            .infer = conv2d_infer,
+                            .halo = conv2d_halo,
+                            .flops = conv2d_flops,
+                            .weights = conv2d_weights,
+                            .plan = conv2d_plan,
+                            .prepare = conv2d_prepare,
+                            .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 {
@@ -9083,8 +9422,8 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 
 /* ==== begin src/ops/convert.c ================================================================= */
 /* ops/convert.c - between element types, with a scale.
- * Relies on span.h, the storage conversions of dtype.c and kernels/elementwise.h. Must never let codes depend on the tier.
- * Integers to integers at scale 1 stay integers, so that large i32 are exact. */
+ * Relies on span.h, the storage conversions of dtype.c and kernels/elementwise.h. Must never let codes depend on the
+ * tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
 /* #include "kernels/elementwise.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
@@ -9124,14 +9463,23 @@ static void convert_range(convert_job *job, int32_t code_bits)
 static void convert_store_code(void *at, bs_dtype to, int64_t code)
 {
     switch (to) {
-    case BS_U8: *(uint8_t *)at = (uint8_t)code; break;
-    case BS_I8: *(int8_t *)at = (int8_t)code; break;
-    case BS_I32: *(int32_t *)at = (int32_t)code; break;
-    case BS_U16: *(uint16_t *)at = (uint16_t)code; break;
+    case BS_U8:
+        *(uint8_t *)at = (uint8_t)code;
+        break;
+    case BS_I8:
+        *(int8_t *)at = (int8_t)code;
+        break;
+    case BS_I32:
+        *(int32_t *)at = (int32_t)code;
+        break;
+    case BS_U16:
+        *(uint16_t *)at = (uint16_t)code;
+        break;
     case BS_F32:
     case BS_F16:
     case BS_BF16:
-    case BS_DTYPE_COUNT: break;
+    case BS_DTYPE_COUNT:
+        break;
     }
 }
 
@@ -9167,7 +9515,10 @@ static void convert_codes(const void *context, int64_t n, char *const *at, const
     const convert_job *job = context;
     for (int64_t i = 0; i < n; i++) {
         const int64_t code = convert_load_code(at[1] + i * step[1], job->from);
-        convert_store_code(at[0] + i * step[0], job->to, code < job->low ? job->low : code > job->high ? job->high : code);
+        convert_store_code(at[0] + i * step[0], job->to,
+                           code < job->low    ? job->low
+                           : code > job->high ? job->high
+                                              : code);
     }
 }
 
@@ -9205,7 +9556,8 @@ static void convert_fast(const void *context, int64_t n, char *const *at, const 
 static bs_status convert_run(const bs_call *call)
 {
     const bs_convert_desc *desc = call->params;
-    convert_job job = {call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
+    convert_job job = {
+        call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
     convert_range(&job, desc->code_bits);
     const bool codes = convert_is_integer(job.from) && convert_is_integer(job.to) && desc->scale == 0.0f;
     bs_span span;
@@ -9215,8 +9567,13 @@ static bs_status convert_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_convert = {.name = "convert", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                             .params_bytes = sizeof(bs_convert_desc), BS_FIELDS(convert_fields), .infer = convert_infer,
+const bs_op bs_op_convert = {.name = "convert",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .flags = BS_OP_SPATIAL,
+                             .params_bytes = sizeof(bs_convert_desc),
+                             BS_FIELDS(convert_fields),
+                             .infer = convert_infer,
                              .run = convert_run};
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
@@ -9235,16 +9592,19 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 /* #include "ops/epilogue.h" */
 
 static const bs_field deconv2d_fields[] = {
-    {"out", 'i'}, {"kernel", 'i'}, {"stride", 'i'}, {"pad", 'i'}, {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},
-    {"act_param", 'f'},
+    {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
+    {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
 };
 
-typedef struct deconv2d_form { int32_t in, out, kernel, stride, pad, output_pad; } deconv2d_form;
+typedef struct deconv2d_form {
+    int32_t in, out, kernel, stride, pad, output_pad;
+} deconv2d_form;
 
 static deconv2d_form deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels)
 {
-    const deconv2d_form form = {channels, desc->out, bs_or_default(desc->kernel, 3), bs_or_default(desc->stride, 1),
-                                desc->pad, desc->output_pad};
+    const deconv2d_form form = {
+        channels,  desc->out,       bs_or_default(desc->kernel, 3), bs_or_default(desc->stride, 1),
+        desc->pad, desc->output_pad};
     return form;
 }
 
@@ -9258,7 +9618,8 @@ static deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *node
 
 static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
-    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) && bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
+    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
+           bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
            bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_field(infer, "pad", desc->pad, 0, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
@@ -9276,21 +9637,21 @@ static bool deconv2d_infer(bs_infer *infer)
     if (f.output_pad >= f.stride && f.output_pad > 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
+        return bs_infer_fail(
+            infer, BS_ERROR_SHAPE,
+            "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, f.out);
     return bs_infer_extent(infer, 1, f.stride, extra, 1) && bs_infer_extent(infer, 2, f.stride, extra, 1) &&
            bs_infer_scale(infer, f.stride, 1);
 }
 
-/* From the relation above, for the outputs farthest out on each side. */
+/* From the relation above, for the last output (of stride x operand + extra) and its first tap; the first output
+ * reaches no farther: floor((m - pad + kernel - 1) / stride). */
 static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t m)
 {
     const deconv2d_form f = deconv2d_form_at(graph, node);
     (void)index;
-    const int64_t before = bs_floor_div(m - f.pad + f.kernel - 1, f.stride), 
-                  after = bs_floor_div(m + f.pad + deconv2d_extra(&f) - 1, f.stride) + 1;
-    return (int32_t)bs_max_i64(0, bs_max_i64(before, after));
+    return bs_max_i32(0, (int32_t)bs_floor_div(m - f.pad + f.kernel - 1 + f.output_pad, f.stride));
 }
 
 static double deconv2d_flops(const bs_graph *graph, const bs_node *node)
@@ -9343,12 +9704,13 @@ static uint64_t deconv2d_plain_floats(const deconv2d_form *f)
 static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
-    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)), f->out, act);
+    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)),
+                             f->out, act);
 }
 
 /* Prepared: packed phases, bias, slopes, and room for one phase before it is packed. */
-static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                          bs_node_plan *plan)
+static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                          int32_t max_w, bs_node_plan *plan)
 {
     const bs_deconv2d_desc *desc = node->params;
     const deconv2d_form f = deconv2d_form_at(graph, node);
@@ -9358,17 +9720,20 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
-        plan->prepared_bytes += bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
+        plan->prepared_bytes +=
+            bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
-static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b, const float *weight, float *oihw)
+static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b, const float *weight,
+                           float *oihw)
 {
     for (int32_t o = 0; o < f->out; o++)
         for (int32_t c = 0; c < f->in; c++)
             for (int32_t u = 0; u < g->kernel_h; u++)
                 for (int32_t v = 0; v < g->kernel_w; v++) {
-                    const int32_t ky = a + f->stride * (g->kernel_h - 1 - u), kx = b + f->stride * (g->kernel_w - 1 - v);
+                    const int32_t ky = a + f->stride * (g->kernel_h - 1 - u),
+                                  kx = b + f->stride * (g->kernel_w - 1 - v);
                     *oihw++ = weight[(((ptrdiff_t)c * f->out + o) * f->kernel + ky) * f->kernel + kx];
                 }
 }
@@ -9385,8 +9750,8 @@ static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *wei
     }
 }
 
-static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                             void *prepared)
+static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
+                             const void *const *weights, void *prepared)
 {
     const bs_deconv2d_desc *desc = node->params;
     const deconv2d_form f = deconv2d_form_at(graph, node);
@@ -9410,7 +9775,8 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     const bs_deconv2d_desc *desc = call->params;
     const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param, (const float *)(const void *)(memory + layout.bias),
+    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
+                                  (const float *)(const void *)(memory + layout.bias),
                                   desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
     return epilogue;
 }
@@ -9426,7 +9792,8 @@ static float deconv2d_sum(const deconv2d_form *f, const bs_operand *in, const fl
     float sum = 0.0f;
     for (int32_t ky = deconv2d_first_tap(f, y0); ky < f->kernel; ky += f->stride)
         for (int32_t kx = deconv2d_first_tap(f, x0); kx < f->kernel; kx += f->stride) {
-            const float *tap = x + (y0 + f->pad - ky) / f->stride * in->stride[1] + (x0 + f->pad - kx) / f->stride * in->stride[2];
+            const float *tap =
+                x + (y0 + f->pad - ky) / f->stride * in->stride[1] + (x0 + f->pad - kx) / f->stride * in->stride[2];
             for (int32_t c = 0; c < f->in; c++)
                 sum += tap[c * in->stride[0]] * weight[(((ptrdiff_t)c * f->out + o) * f->kernel + ky) * f->kernel + kx];
         }
@@ -9454,8 +9821,8 @@ static int32_t deconv2d_start(const deconv2d_form *f, int32_t low, int32_t a)
     return low + (behind < 0 ? behind + f->stride : behind);
 }
 
-static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b,
-                                  int32_t row)
+static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
+                                  int32_t b, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t y = deconv2d_start(f, out->rect.y0, a), x = deconv2d_start(f, out->rect.x0, b), s = f->stride;
@@ -9520,10 +9887,19 @@ static bs_status deconv2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_deconv2d = {.name = "deconv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
-                              .params_bytes = sizeof(bs_deconv2d_desc), BS_FIELDS(deconv2d_fields), .infer = deconv2d_infer,
-                              .halo = deconv2d_halo, .flops = deconv2d_flops, .weights = deconv2d_weights,
-                              .plan = deconv2d_plan, .prepare = deconv2d_prepare, .run = deconv2d_run};
+const bs_op bs_op_deconv2d = {.name = "deconv2d",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
+                              .params_bytes = sizeof(bs_deconv2d_desc),
+                              BS_FIELDS(deconv2d_fields),
+                              .infer = deconv2d_infer,
+                              .halo = deconv2d_halo,
+                              .flops = deconv2d_flops,
+                              .weights = deconv2d_weights,
+                              .plan = deconv2d_plan,
+                              .prepare = deconv2d_prepare,
+                              .run = deconv2d_run};
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
 {
@@ -9532,145 +9908,33 @@ bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
 /* ==== end src/ops/deconv2d.c ================================================================== */
 
 /* ==== begin src/ops/elementwise.c ============================================================= */
-/* ops/elementwise.c - add, sub, mul, activation, prelu, clip, affine, batch_norm.
+/* ops/elementwise.c - activation, prelu, clip, affine, batch_norm.
  * Relies on span.h for the walk. Must never look at neighbours: an element of the result depends on the elements at
  * its own place only, so all of these are exact in patch domains. One code for every tier: results are the same. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-typedef struct bs_activation_desc { const char *name; int32_t act; float param; } bs_activation_desc;
-typedef struct bs_prelu_desc { const char *name; } bs_prelu_desc;
-typedef struct bs_clip_desc { const char *name; float low, high; } bs_clip_desc;
-typedef struct bs_affine_desc { const char *name; float scale, offset; } bs_affine_desc;
+typedef struct bs_activation_desc {
+    const char *name;
+    int32_t act;
+    float param;
+} bs_activation_desc;
+typedef struct bs_prelu_desc {
+    const char *name;
+} bs_prelu_desc;
+typedef struct bs_clip_desc {
+    const char *name;
+    float low, high;
+} bs_clip_desc;
+typedef struct bs_affine_desc {
+    const char *name;
+    float scale, offset;
+} bs_affine_desc;
 
 static const bs_field activation_fields[] = {{"act", 'i'}, {"param", 'f'}};
 static const bs_field clip_fields[] = {{"low", 'f'}, {"high", 'f'}};
 static const bs_field affine_fields[] = {{"scale", 'f'}, {"offset", 'f'}};
 static const bs_field batch_norm_fields[] = {{"epsilon", 'f'}};
-
-static bool all_f32_contiguous(const ptrdiff_t *step, int32_t operands)
-{
-    for (int32_t i = 0; i < operands; i++)
-        if (step[i] != 4)
-            return false;
-    return true;
-}
-
-/* --------------------------------------------------------------------------------------------- add, sub, mul */
-
-/* Dimensions of b that are 1 where a's are not. Compared as the graph has them: a clipped cell may be 1 high too. */
-static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
-{
-    uint32_t mask = 0;
-    for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
-            mask |= 1u << d;
-    return mask;
-}
-
-static bool binary_dims_fit(bs_infer *infer)
-{
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    for (int32_t d = 0; d < b->rank; d++) {
-        char left[64], right[64];
-        if (a->dims[d] == b->dims[d] ||
-            (bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1))
-            continue;
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand 1", d,
-                             bs_dim_text(infer->graph, a->dims[d], left, sizeof left),
-                             bs_dim_text(infer->graph, b->dims[d], right, sizeof right));
-    }
-    return true;
-}
-
-/* Beside a patch, a root image would have to be cut too: only what is the same for every pixel may be captured. */
-static bool binary_frames_fit(bs_infer *infer)
-{
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (!bs_value_in_patches(infer->graph, a) || b->rank != 3)
-        return true;
-    const bool constant = (binary_broadcast(a, b) & 6u) == 6u;
-    if (b->domain != a->domain && !constant)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 1 is a whole image beside patches; cut it with bs_patches (like)");
-    if (b->domain == a->domain && (a->scale_num != b->scale_num || a->scale_den != b->scale_den))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operands have frames of different scale");
-    return true;
-}
-
-static bool binary_infer(bs_infer *infer)
-{
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (a->dtype != BS_F32 && a->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(a->dtype));
-    if (!bs_infer_dtype(infer, 1, a->dtype))
-        return false;
-    /* b of rank 1 beside an image: one value a channel */
-    if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
-        return bs_infer_rank(infer, 1, a->rank, a->rank);
-    return binary_dims_fit(infer) && binary_frames_fit(infer);
-}
-
-/* The three loops differ in one operator. i32 wraps: unsigned, because signed overflow is undefined. */
-#define BINARY_LOOP(type, expression)                                                            \
-    for (int64_t i = 0; i < n; i++) {                                                            \
-        const type a = *(const type *)(const void *)(at[1] + i * step[1]);                       \
-        const type b = *(const type *)(const void *)(at[2] + i * step[2]);                       \
-        *(type *)(void *)(at[0] + i * step[0]) = expression;                                     \
-    }
-#define BINARY_INNER(op, operator)                                                               \
-    static void op##_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
-    {                                                                                            \
-        (void)context;                                                                           \
-        if (!all_f32_contiguous(step, 3)) {                                                      \
-            BINARY_LOOP(float, a operator b)                                                     \
-            return;                                                                              \
-        }                                                                                        \
-        float *out = (float *)(void *)at[0];                                                     \
-        const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2]; \
-        for (int64_t i = 0; i < n; i++)                                                          \
-            out[i] = a[i] operator b[i];                                                         \
-    }                                                                                            \
-    static void op##_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
-    {                                                                                            \
-        (void)context;                                                                           \
-        BINARY_LOOP(uint32_t, a operator b)                                                      \
-    }
-BINARY_INNER(add, +)
-BINARY_INNER(sub, -)
-BINARY_INNER(mul, *)
-#undef BINARY_INNER
-#undef BINARY_LOOP
-
-static bs_status binary_run(const bs_call *call, bs_span_inner f32, bs_span_inner i32)
-{
-    const int32_t *in = bs_node_in(call->graph, call->node);
-    const bs_value_info *a = bs_value_get(call->graph, in[0]), *b = bs_value_get(call->graph, in[1]);
-    bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
-    bs_span_add(&span, &call->in[1], NULL, binary_broadcast(a, b));
-    bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, NULL);
-    return BS_OK;
-}
-
-static bs_status add_run(const bs_call *call) { return binary_run(call, add_inner_f32, add_inner_i32); }
-static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inner_f32, sub_inner_i32); }
-static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
-
-/* A macro so that each is a plain constant table. */
-#define BINARY_OP(op)                                                                        \
-    extern const bs_op bs_op_##op;                                                           \
-    const bs_op bs_op_##op = {.name = #op, .min_in = 2, .max_in = 2, .infer = binary_infer,  \
-                              .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, .run = op##_run};      \
-    bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)                                \
-    {                                                                                        \
-        const int32_t in[2] = {a.id, b.id};                                                  \
-        return bs_op_build(graph, &bs_op_##op, in, 2, NULL);                                 \
-    }
-BINARY_OP(add)
-BINARY_OP(sub)
-BINARY_OP(mul)
-#undef BINARY_OP
 
 /* ----------------------------------------------------------------------------------- activation, clip, affine */
 
@@ -9702,7 +9966,7 @@ static void relu_contiguous(int64_t n, float *out, const float *x)
 static void activation_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const bs_activation_desc *desc = context;
-    if (desc->act == BS_RELU && all_f32_contiguous(step, 2)) {
+    if (desc->act == BS_RELU && bs_span_dense_f32(step, 2)) {
         relu_contiguous(n, (float *)(void *)at[0], (const float *)(const void *)at[1]);
         return;
     }
@@ -9713,9 +9977,14 @@ static void activation_inner(const void *context, int64_t n, char *const *at, co
 
 static bs_status activation_run(const bs_call *call) { return unary_run(call, activation_inner); }
 
-const bs_op bs_op_activation = {.name = "activation", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                                .params_bytes = sizeof(bs_activation_desc), BS_FIELDS(activation_fields),
-                                .infer = activation_infer, .run = activation_run};
+const bs_op bs_op_activation = {.name = "activation",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .flags = BS_OP_SPATIAL,
+                                .params_bytes = sizeof(bs_activation_desc),
+                                BS_FIELDS(activation_fields),
+                                .infer = activation_infer,
+                                .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
 {
@@ -9727,7 +9996,8 @@ static bool clip_infer(bs_infer *infer)
 {
     const bs_clip_desc *desc = infer->params;
     if (!(desc->low <= desc->high))
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "low %g is not <= high %g", (double)desc->low, (double)desc->high);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "low %g is not <= high %g", (double)desc->low,
+                             (double)desc->high);
     return unary_infer(infer);
 }
 
@@ -9744,7 +10014,7 @@ static void clip_inner(const void *context, int64_t n, char *const *at, const pt
     const float low = desc->low, high = desc->high;
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1];
-    if (all_f32_contiguous(step, 2))
+    if (bs_span_dense_f32(step, 2))
         for (int64_t i = 0; i < n; i++)
             out[i] = clip_one(x[i], low, high);
     else
@@ -9754,8 +10024,13 @@ static void clip_inner(const void *context, int64_t n, char *const *at, const pt
 
 static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inner); }
 
-const bs_op bs_op_clip = {.name = "clip", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                          .params_bytes = sizeof(bs_clip_desc), BS_FIELDS(clip_fields), .infer = clip_infer,
+const bs_op bs_op_clip = {.name = "clip",
+                          .min_in = 1,
+                          .max_in = 1,
+                          .flags = BS_OP_SPATIAL,
+                          .params_bytes = sizeof(bs_clip_desc),
+                          BS_FIELDS(clip_fields),
+                          .infer = clip_infer,
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -9768,14 +10043,25 @@ static void affine_inner(const void *context, int64_t n, char *const *at, const 
 {
     const bs_affine_desc *desc = context;
     const float scale = desc->scale, offset = desc->offset;
-    for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) = *(const float *)(const void *)(at[1] + i * step[1]) * scale + offset;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    if (bs_span_dense_f32(step, 2))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = x[i] * scale + offset;
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * (step[0] / 4)] = x[i * (step[1] / 4)] * scale + offset;
 }
 
 static bs_status affine_run(const bs_call *call) { return unary_run(call, affine_inner); }
 
-const bs_op bs_op_affine = {.name = "affine", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                            .params_bytes = sizeof(bs_affine_desc), BS_FIELDS(affine_fields), .infer = unary_infer,
+const bs_op bs_op_affine = {.name = "affine",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL,
+                            .params_bytes = sizeof(bs_affine_desc),
+                            BS_FIELDS(affine_fields),
+                            .infer = unary_infer,
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
@@ -9807,11 +10093,15 @@ static int32_t prelu_weights(const bs_graph *graph, const bs_node *node, bs_weig
 static void prelu_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     (void)context;
-    for (int64_t i = 0; i < n; i++) {
-        const float x = *(const float *)(const void *)(at[1] + i * step[1]);
-        const float slope = *(const float *)(const void *)(at[2] + i * step[2]);
-        *(float *)(void *)(at[0] + i * step[0]) = x > 0.0f ? x : x * slope;
-    }
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1], *slope = (const float *)(const void *)at[2];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4, p = step[2] / 4;
+    if (bs_span_dense_f32(step, 3)) /* channels last: a pixel */
+        for (int64_t i = 0; i < n; i++)
+            out[i] = x[i] > 0.0f ? x[i] : x[i] * slope[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * o] = x[i * s] > 0.0f ? x[i * s] : x[i * s] * slope[i * p];
 }
 
 static bs_status prelu_run(const bs_call *call)
@@ -9824,8 +10114,13 @@ static bs_status prelu_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_prelu = {.name = "prelu", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                           .params_bytes = sizeof(bs_prelu_desc), .infer = channel_infer, .weights = prelu_weights,
+const bs_op bs_op_prelu = {.name = "prelu",
+                           .min_in = 1,
+                           .max_in = 1,
+                           .flags = BS_OP_SPATIAL,
+                           .params_bytes = sizeof(bs_prelu_desc),
+                           .infer = channel_infer,
+                           .weights = prelu_weights,
                            .run = prelu_run};
 
 bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name)
@@ -9843,8 +10138,8 @@ static int32_t batch_norm_weights(const bs_graph *graph, const bs_node *node, bs
 }
 
 /* Prepared: scale [C], offset [C]. */
-static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                            bs_node_plan *plan)
+static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                            int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
     plan->prepared_bytes = 2 * bs_align_u64(4 * (uint64_t)first_dim(graph, node));
@@ -9867,10 +10162,12 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
 static void batch_norm_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     (void)context;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    const float *scale = (const float *)(const void *)at[2], *offset = (const float *)(const void *)at[3];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4, p = step[2] / 4;
     for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) = *(const float *)(const void *)(at[1] + i * step[1]) *
-                                                      *(const float *)(const void *)(at[2] + i * step[2]) +
-                                                  *(const float *)(const void *)(at[3] + i * step[3]);
+        out[i * o] = x[i * s] * scale[i * p] + offset[i * p];
 }
 
 static bs_status batch_norm_run(const bs_call *call)
@@ -9885,10 +10182,17 @@ static bs_status batch_norm_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_batch_norm = {.name = "batch_norm", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                                .params_bytes = sizeof(bs_norm_desc), BS_FIELDS(batch_norm_fields),
-                                .infer = channel_infer, .weights = batch_norm_weights, .plan = batch_norm_plan,
-                                .prepare = batch_norm_prepare, .run = batch_norm_run};
+const bs_op bs_op_batch_norm = {.name = "batch_norm",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .flags = BS_OP_SPATIAL,
+                                .params_bytes = sizeof(bs_norm_desc),
+                                BS_FIELDS(batch_norm_fields),
+                                .infer = channel_infer,
+                                .weights = batch_norm_weights,
+                                .plan = batch_norm_plan,
+                                .prepare = batch_norm_prepare,
+                                .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
@@ -9906,8 +10210,8 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 static bool gather_rows_infer(bs_infer *infer)
 {
     const bs_value_info *indices = infer->in[0], *table = infer->in[1];
-    if (!bs_infer_dtype(infer, 0, BS_I32) || !bs_infer_rank(infer, 0, 1, 1) || !bs_infer_rank(infer, 1, 1, BS_MAX_RANK) ||
-        !bs_infer_whole(infer, 1))
+    if (!bs_infer_dtype(infer, 0, BS_I32) || !bs_infer_rank(infer, 0, 1, 1) ||
+        !bs_infer_rank(infer, 1, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 1))
         return false;
     infer->out[0].dtype = table->dtype;
     infer->out[0].rank = table->rank;
@@ -9947,8 +10251,12 @@ static bs_status gather_rows_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_gather_rows = {.name = "gather_rows", .min_in = 2, .max_in = 2, .flags = BS_OP_CAPTURE,
-                                 .infer = gather_rows_infer, .run = gather_rows_run};
+const bs_op bs_op_gather_rows = {.name = "gather_rows",
+                                 .min_in = 2,
+                                 .max_in = 2,
+                                 .flags = BS_OP_CAPTURE,
+                                 .infer = gather_rows_infer,
+                                 .run = gather_rows_run};
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 {
@@ -9958,7 +10266,10 @@ bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 
 /* ---------------------------------------------------------------------------------------------------- constant */
 
-typedef struct bs_constant_desc { const char *name; int32_t dtype, rank, dim[BS_MAX_RANK]; } bs_constant_desc;
+typedef struct bs_constant_desc {
+    const char *name;
+    int32_t dtype, rank, dim[BS_MAX_RANK];
+} bs_constant_desc;
 
 static const bs_field constant_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
                                            {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
@@ -9967,7 +10278,8 @@ static bool constant_infer(bs_infer *infer)
 {
     const bs_constant_desc *desc = infer->params;
     if (desc->dtype != BS_F32 && desc->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32", bs_dtype_name((bs_dtype)desc->dtype));
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
+                             bs_dtype_name((bs_dtype)desc->dtype));
     if (!bs_infer_field(infer, "rank", desc->rank, 0, BS_MAX_RANK))
         return false;
     infer->out[0].dtype = (bs_dtype)desc->dtype;
@@ -10008,9 +10320,15 @@ static bs_status constant_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_constant = {.name = "constant", .min_in = 0, .max_in = 0, .flags = BS_OP_SPATIAL,
-                              .params_bytes = sizeof(bs_constant_desc), BS_FIELDS(constant_fields),
-                              .infer = constant_infer, .weights = constant_weights, .run = constant_run};
+const bs_op bs_op_constant = {.name = "constant",
+                              .min_in = 0,
+                              .max_in = 0,
+                              .flags = BS_OP_SPATIAL,
+                              .params_bytes = sizeof(bs_constant_desc),
+                              BS_FIELDS(constant_fields),
+                              .infer = constant_infer,
+                              .weights = constant_weights,
+                              .run = constant_run};
 
 bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape)
 {
@@ -10023,8 +10341,8 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
 
 /* ==== begin src/ops/linear.c ================================================================== */
 /* ops/linear.c - x W^T + b on the last dimension.
- * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many there
- * are or where they stand. Must never let rows influence each other. */
+ * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many
+ * there are or where they stand. Must never let rows influence each other. */
 /* #include "ops/epilogue.h" */
 
 static const bs_field linear_fields[] = {{"out", 'i'}, {"no_bias", 'i'}, {"act", 'i'}, {"act_param", 'f'}};
@@ -10096,8 +10414,8 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
 }
 
-static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                           void *prepared)
+static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
+                           const void *const *weights, void *prepared)
 {
     const bs_linear_desc *desc = node->params;
     const int32_t inputs = linear_inputs(graph, node);
@@ -10141,7 +10459,8 @@ static void linear_line(const linear_job *job, const float *x, float *y)
 static void linear_lines_reference(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     for (int64_t i = 0; i < n; i++)
-        linear_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+        linear_line(context, (const float *)(const void *)(at[1] + i * step[1]),
+                    (float *)(void *)(at[0] + i * step[0]));
 }
 
 static void linear_activate(const linear_job *job, float *y)
@@ -10151,7 +10470,8 @@ static void linear_activate(const linear_job *job, float *y)
 }
 
 /* `n` lines as the pixels of one image row; in_pixel and out_pixel in floats. */
-static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdiff_t in_pixel, float *y, ptrdiff_t out_pixel)
+static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdiff_t in_pixel, float *y,
+                         ptrdiff_t out_pixel)
 {
     bs_conv_task task;
     memset(&task, 0, sizeof task);
@@ -10186,8 +10506,8 @@ static void linear_lines_fast(const void *context, int64_t n, char *const *at, c
     const float *x = (const float *)(const void *)at[1];
     float *y = (float *)(void *)at[0];
     const ptrdiff_t in_pixel = step[1] / 4, out_pixel = step[0] / 4;
-    const bool dense = job->in_step == 1 && job->out_step == 1 && n <= INT32_MAX && in_pixel >= 0 && in_pixel <= INT32_MAX &&
-                       out_pixel >= 0 && out_pixel <= INT32_MAX;
+    const bool dense = job->in_step == 1 && job->out_step == 1 && n <= INT32_MAX && in_pixel >= 0 &&
+                       in_pixel <= INT32_MAX && out_pixel >= 0 && out_pixel <= INT32_MAX;
     if (dense) {
         linear_block(job, n, x, in_pixel, y, out_pixel);
         return;
@@ -10228,9 +10548,17 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_linear = {.name = "linear", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_linear_desc),
-                            BS_FIELDS(linear_fields), .infer = linear_infer, .flops = linear_flops,
-                            .weights = linear_weights, .plan = linear_plan, .prepare = linear_prepare, .run = linear_run};
+const bs_op bs_op_linear = {.name = "linear",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .params_bytes = sizeof(bs_linear_desc),
+                            BS_FIELDS(linear_fields),
+                            .infer = linear_infer,
+                            .flops = linear_flops,
+                            .weights = linear_weights,
+                            .plan = linear_plan,
+                            .prepare = linear_prepare,
+                            .run = linear_run};
 
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 {
@@ -10245,7 +10573,10 @@ bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-typedef struct bs_topk_desc { const char *name; int32_t k; } bs_topk_desc;
+typedef struct bs_topk_desc {
+    const char *name;
+    int32_t k;
+} bs_topk_desc;
 
 static const bs_field layer_norm_fields[] = {{"epsilon", 'f'}};
 static const bs_field reduce_fields[] = {{"kind", 'i'}, {"axis", 'i'}, {"keep", 'i'}};
@@ -10347,7 +10678,8 @@ static void softmax_line(const lines_job *job, const float *x, float *y)
 static void softmax_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     for (int64_t i = 0; i < n; i++)
-        softmax_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+        softmax_line(context, (const float *)(const void *)(at[1] + i * step[1]),
+                     (float *)(void *)(at[0] + i * step[0]));
 }
 
 static bs_status softmax_run(const bs_call *call)
@@ -10359,8 +10691,8 @@ static bs_status softmax_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_softmax = {.name = "softmax", .min_in = 1, .max_in = 1, .infer = lines_last_f32, .flops = softmax_flops,
-                             .run = softmax_run};
+const bs_op bs_op_softmax = {
+    .name = "softmax", .min_in = 1, .max_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
 
@@ -10398,7 +10730,8 @@ static void layer_norm_line(const lines_job *job, const float *x, float *y)
 static void layer_norm_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     for (int64_t i = 0; i < n; i++)
-        layer_norm_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+        layer_norm_line(context, (const float *)(const void *)(at[1] + i * step[1]),
+                        (float *)(void *)(at[0] + i * step[0]));
 }
 
 static bs_status layer_norm_run(const bs_call *call)
@@ -10413,9 +10746,15 @@ static bs_status layer_norm_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_layer_norm = {.name = "layer_norm", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_norm_desc),
-                                BS_FIELDS(layer_norm_fields), .infer = layer_norm_infer, .flops = softmax_flops,
-                                .weights = layer_norm_weights, .run = layer_norm_run};
+const bs_op bs_op_layer_norm = {.name = "layer_norm",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .params_bytes = sizeof(bs_norm_desc),
+                                BS_FIELDS(layer_norm_fields),
+                                .infer = layer_norm_infer,
+                                .flops = softmax_flops,
+                                .weights = layer_norm_weights,
+                                .run = layer_norm_run};
 
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
@@ -10463,7 +10802,8 @@ static float reduce_line(const lines_job *job, const float *x)
 static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) = reduce_line(context, (const float *)(const void *)(at[1] + i * step[1]));
+        *(float *)(void *)(at[0] + i * step[0]) =
+            reduce_line(context, (const float *)(const void *)(at[1] + i * step[1]));
 }
 
 static bs_status reduce_run(const bs_call *call)
@@ -10477,9 +10817,15 @@ static bs_status reduce_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_reduce = {.name = "reduce", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                            .params_bytes = sizeof(bs_reduce_desc), BS_FIELDS(reduce_fields), .infer = reduce_infer,
-                            .flops = reduce_flops, .run = reduce_run};
+const bs_op bs_op_reduce = {.name = "reduce",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL,
+                            .params_bytes = sizeof(bs_reduce_desc),
+                            BS_FIELDS(reduce_fields),
+                            .infer = reduce_infer,
+                            .flops = reduce_flops,
+                            .run = reduce_run};
 
 bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
 {
@@ -10523,7 +10869,8 @@ static void argmax_lines(const void *context, int64_t n, char *const *at, const 
     const bool f32 = job->call->in[0].dtype == BS_F32;
     for (int64_t i = 0; i < n; i++) {
         const void *x = at[1] + i * step[1];
-        *(int32_t *)(void *)(at[0] + i * step[0]) = f32 ? argmax_f32(x, job->n, job->in_step) : argmax_i32(x, job->n, job->in_step);
+        *(int32_t *)(void *)(at[0] + i * step[0]) =
+            f32 ? argmax_f32(x, job->n, job->in_step) : argmax_i32(x, job->n, job->in_step);
     }
 }
 
@@ -10535,8 +10882,8 @@ static bs_status argmax_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_argmax = {.name = "argmax", .min_in = 1, .max_in = 1, .infer = argmax_infer, .flops = reduce_flops,
-                            .run = argmax_run};
+const bs_op bs_op_argmax = {
+    .name = "argmax", .min_in = 1, .max_in = 1, .infer = argmax_infer, .flops = reduce_flops, .run = argmax_run};
 
 bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
 
@@ -10600,8 +10947,14 @@ static bs_status topk_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_topk = {.name = "topk", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_topk_desc),
-                          BS_FIELDS(topk_fields), .infer = topk_infer, .flops = reduce_flops, .run = topk_run};
+const bs_op bs_op_topk = {.name = "topk",
+                          .min_in = 1,
+                          .max_in = 1,
+                          .params_bytes = sizeof(bs_topk_desc),
+                          BS_FIELDS(topk_fields),
+                          .infer = topk_infer,
+                          .flops = reduce_flops,
+                          .run = topk_run};
 
 bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
 {
@@ -10616,8 +10969,8 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
 
 /* ==== begin src/ops/matmul.c ================================================================== */
 /* ops/matmul.c - product of two computed matrices (attention scores and the like).
- * Relies on op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element, on
- * every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
+ * Relies on op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element,
+ * on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 /* #include "ops/common.h" */
 
 static const bs_field matmul_fields[] = {{"transpose_b", 'i'}, {"scale", 'f'}};
@@ -10628,8 +10981,8 @@ static bool matmul_same_dim(bs_infer *infer, int32_t a_axis, int32_t b_axis)
     char left[64], right[64];
     if (a == b)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 0 is %s, dimension %d of operand 1 is %s", a_axis,
-                         bs_dim_text(infer->graph, a, left, sizeof left), b_axis,
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 0 is %s, dimension %d of operand 1 is %s",
+                         a_axis, bs_dim_text(infer->graph, a, left, sizeof left), b_axis,
                          bs_dim_text(infer->graph, b, right, sizeof right));
 }
 
@@ -10694,9 +11047,11 @@ static matmul_job matmul_job_of(const bs_call *call)
     const bs_matmul_desc *desc = call->params;
     const bs_operand *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
     const int32_t r = a->rank, row = desc->transpose_b ? r - 1 : r - 2, column = desc->transpose_b ? r - 2 : r - 1;
-    const matmul_job job = {a->dim[r - 2],      b->dim[column],      a->dim[r - 1],        a->stride[r - 2],   a->stride[r - 1],
-                            b->stride[row],     b->stride[column],   out->stride[r - 2],   out->stride[r - 1],
-                            desc->scale == 0.0f ? 1.0f : desc->scale};
+    const matmul_job job = {a->dim[r - 2],      b->dim[column],
+                            a->dim[r - 1],      a->stride[r - 2],
+                            a->stride[r - 1],   b->stride[row],
+                            b->stride[column],  out->stride[r - 2],
+                            out->stride[r - 1], desc->scale == 0.0f ? 1.0f : desc->scale};
     return job;
 }
 
@@ -10724,9 +11079,15 @@ static bs_status matmul_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_matmul = {.name = "matmul", .min_in = 2, .max_in = 2, .flags = BS_OP_CAPTURE,
-                            .params_bytes = sizeof(bs_matmul_desc), BS_FIELDS(matmul_fields), .infer = matmul_infer,
-                            .flops = matmul_flops, .run = matmul_run};
+const bs_op bs_op_matmul = {.name = "matmul",
+                            .min_in = 2,
+                            .max_in = 2,
+                            .flags = BS_OP_CAPTURE,
+                            .params_bytes = sizeof(bs_matmul_desc),
+                            BS_FIELDS(matmul_fields),
+                            .infer = matmul_infer,
+                            .flops = matmul_flops,
+                            .run = matmul_run};
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)
 {
@@ -10741,16 +11102,16 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
  * pad at the frame's edge by themselves). */
 /* #include "ops/common.h" */
 
-static const bs_field pad_fields[] = {{"top", 'i'},  {"bottom", 'i'}, {"left", 'i'},
+static const bs_field pad_fields[] = {{"top", 'i'},   {"bottom", 'i'}, {"left", 'i'},
                                       {"right", 'i'}, {"value", 'f'},  {"edge", 'i'}};
 
 static bool pad_infer(bs_infer *infer)
 {
     const bs_pad_desc *desc = infer->params;
     const int32_t most = 1 << 15;
-    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) && bs_infer_field(infer, "top", desc->top, 0, most) &&
-           bs_infer_field(infer, "bottom", desc->bottom, 0, most) && bs_infer_field(infer, "left", desc->left, 0, most) &&
-           bs_infer_field(infer, "right", desc->right, 0, most) &&
+    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) &&
+           bs_infer_field(infer, "top", desc->top, 0, most) && bs_infer_field(infer, "bottom", desc->bottom, 0, most) &&
+           bs_infer_field(infer, "left", desc->left, 0, most) && bs_infer_field(infer, "right", desc->right, 0, most) &&
            bs_infer_extent(infer, 1, 1, (int64_t)desc->top + desc->bottom, 1) &&
            bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
 }
@@ -10792,11 +11153,13 @@ static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
     const char *from = (const char *)in->data + row * in->row_stride * size;
     for (int32_t y = out->rect.y0; y < out->rect.y1; y++)
         for (int32_t x = out->rect.x0; x < out->rect.x1; x++) {
-            const int32_t sy = bs_clamp_i32(y - desc->top, 0, in->dim[1] - 1), sx = bs_clamp_i32(x - desc->left, 0, in->dim[2] - 1);
+            const int32_t sy = bs_clamp_i32(y - desc->top, 0, in->dim[1] - 1),
+                          sx = bs_clamp_i32(x - desc->left, 0, in->dim[2] - 1);
             const bool inside = desc->edge || (sy == y - desc->top && sx == x - desc->left);
             char *pixel = to + (y * out->stride[1] + x * out->stride[2]) * size;
             if (inside)
-                pad_pixel(out, pixel, from + (sy * in->stride[1] + sx * in->stride[2]) * size, in->stride[0] * size, bytes);
+                pad_pixel(out, pixel, from + (sy * in->stride[1] + sx * in->stride[2]) * size, in->stride[0] * size,
+                          bytes);
             else
                 pad_pixel(out, pixel, (const char *)border, 0, bytes);
         }
@@ -10812,8 +11175,14 @@ static bs_status pad_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_pad = {.name = "pad", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                         .params_bytes = sizeof(bs_pad_desc), BS_FIELDS(pad_fields), .infer = pad_infer, .run = pad_run};
+const bs_op bs_op_pad = {.name = "pad",
+                         .min_in = 1,
+                         .max_in = 1,
+                         .flags = BS_OP_SPATIAL,
+                         .params_bytes = sizeof(bs_pad_desc),
+                         BS_FIELDS(pad_fields),
+                         .infer = pad_infer,
+                         .run = pad_run};
 
 bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
 {
@@ -10823,14 +11192,15 @@ bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
 
 /* ==== begin src/ops/patch_features.c ========================================================== */
 /* ops/patch_features.c - how busy a patch is and how much it changed, as small integers for a routing table.
- * Relies on kernels/elementwise.h. Must never use floating point: decisions must be the same on every machine. Sees the core only. */
+ * Relies on kernels/elementwise.h. Sees the core only. Must never use floating point: decisions must be the same on
+ * every machine. */
 /* #include "kernels/elementwise.h" */
 /* #include "ops/common.h" */
 
 static const bs_field patch_features_fields[] = {{"buckets", 'i'}, {"code_bits", 'i'}};
 
 #define BS_FEATURE_BUCKETS 64
-#define BS_FEATURE_MOST 128 /* bucket of 2^32 - 1, where sums saturate */
+#define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
 static bool patch_features_infer(bs_infer *infer)
 {
@@ -10838,7 +11208,8 @@ static bool patch_features_infer(bs_infer *infer)
     const bs_value_info *cells = infer->in[0];
     if (cells->dtype != BS_U8 && cells->dtype != BS_U16)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected u8 or u16", bs_dtype_name(cells->dtype));
-    if (!bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "buckets", bs_or_default(desc->buckets, 2), 2, BS_FEATURE_MOST) ||
+    if (!bs_infer_rank(infer, 0, 3, 3) ||
+        !bs_infer_field(infer, "buckets", bs_or_default(desc->buckets, 2), 2, BS_FEATURE_MOST) ||
         !bs_infer_field(infer, "code_bits", bs_or_default(desc->code_bits, 16), 8, 16))
         return false;
     for (int32_t d = 0; d < 3 && infer->n_in > 1; d++) {
@@ -10870,22 +11241,13 @@ static double patch_features_flops(const bs_graph *graph, const bs_node *node)
 
 /* ----------------------------------------------------------------------------------------------------- buckets */
 
-static int32_t top_bit(uint64_t v)
-{
-    int32_t bit = -1;
-    for (; v != 0; v >>= 1)
-        bit++;
-    return bit;
-}
-
-/* floor(log2(v^4)) = floor(4 log2(v)) of v < 2^32: v^2 fits 64 bits, its square is taken in halves of 32. */
+/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
 static int32_t quarter_log2(uint32_t v)
 {
-    const uint64_t square = (uint64_t)v * v, low = square & UINT32_MAX, high = square >> 32;
-    const uint64_t cross = low * high, bottom = low * low;
-    const uint64_t carry = (bottom >> 32) + 2 * (cross & UINT32_MAX);
-    const uint64_t upper = high * high + 2 * (cross >> 32) + (carry >> 32);
-    return upper != 0 ? 64 + top_bit(upper) : top_bit(carry << 32 | (bottom & UINT32_MAX));
+    int32_t bit = 31;
+    for (; !(v & 0x80000000u); v <<= 1)
+        bit--;
+    return 4 * bit + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
 }
 
 static int32_t feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
@@ -10946,7 +11308,8 @@ static uint64_t feature_change(const feature_source *s, const feature_source *re
 /* The kernels take rows of contiguous samples, and u16 codes that are below 2^14 even when they are no valid codes. */
 static bool feature_is_fast(const bs_call *call, const feature_source *s)
 {
-    return call->plan->tier != BS_TIER_SCALAR && s->operand->stride[2] == 1 && (s->operand->dtype == BS_U8 || s->shift >= 2);
+    return call->plan->tier != BS_TIER_SCALAR && s->operand->stride[2] == 1 &&
+           (s->operand->dtype == BS_U8 || s->shift >= 2);
 }
 
 static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
@@ -10956,9 +11319,10 @@ static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
     uint64_t sum = 0;
     for (int32_t c = 0; c < o->dim[0]; c++) {
         const ptrdiff_t at = s->row + c * o->stride[0];
-        sum += o->dtype == BS_U8
-                   ? bs_laplacian_energy_u8(tier, (const uint8_t *)o->data + at, o->stride[1], o->dim[1], o->dim[2], none)
-                   : bs_laplacian_energy_u16(tier, (const uint16_t *)o->data + at, o->stride[1], o->dim[1], o->dim[2], none, s->shift);
+        sum += o->dtype == BS_U8 ? bs_laplacian_energy_u8(tier, (const uint8_t *)o->data + at, o->stride[1], o->dim[1],
+                                                          o->dim[2], none)
+                                 : bs_laplacian_energy_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
+                                                           o->dim[1], o->dim[2], none, s->shift);
     }
     return sum;
 }
@@ -10969,10 +11333,12 @@ static uint64_t feature_change_fast(bs_tier tier, const feature_source *s, const
     uint64_t sum = 0;
     for (int32_t c = 0; c < o->dim[0]; c++) {
         const ptrdiff_t at = s->row + c * o->stride[0], to = reference->row + c * r->stride[0];
-        sum += o->dtype == BS_U8 ? bs_squared_change_u8(tier, (const uint8_t *)o->data + at, o->stride[1],
-                                                        (const uint8_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2])
-                                 : bs_squared_change_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
-                                                         (const uint16_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2], s->shift);
+        sum +=
+            o->dtype == BS_U8
+                ? bs_squared_change_u8(tier, (const uint8_t *)o->data + at, o->stride[1], (const uint8_t *)r->data + to,
+                                       r->stride[1], o->dim[1], o->dim[2])
+                : bs_squared_change_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
+                                        (const uint16_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2], s->shift);
     }
     return sum;
 }
@@ -10983,7 +11349,8 @@ static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy
 {
     const bs_patch_features_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
-    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS), shift = bs_or_default(desc->code_bits, 16) - 8;
+    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS),
+                  shift = bs_or_default(desc->code_bits, 16) - 8;
     const uint64_t area = (uint64_t)in->dim[0] * (uint64_t)in->dim[1] * (uint64_t)in->dim[2];
     const feature_source cells = {in, row * in->row_stride, shift};
     const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
@@ -10991,11 +11358,13 @@ static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy
     *energy = *change = 0;
     if (area == 0)
         return;
-    *energy = feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
+    *energy =
+        feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
     if (call->n_in < 2)
         return;
     const bool both = fast && feature_is_fast(call, &reference);
-    *change = feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference) : feature_change(&cells, &reference),
+    *change = feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference)
+                                  : feature_change(&cells, &reference),
                              area, buckets);
 }
 
@@ -11011,10 +11380,16 @@ static bs_status patch_features_run(const bs_call *call)
 #undef BS_FEATURE_BUCKETS
 #undef BS_FEATURE_MOST
 
-const bs_op bs_op_patch_features = {.name = "patch_features", .min_in = 1, .max_in = 2,
-                                    .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT, .params_bytes = sizeof(bs_patch_features_desc),
-                                    BS_FIELDS(patch_features_fields), .infer = patch_features_infer,
-                                    .halo = patch_features_halo, .flops = patch_features_flops, .run = patch_features_run};
+const bs_op bs_op_patch_features = {.name = "patch_features",
+                                    .min_in = 1,
+                                    .max_in = 2,
+                                    .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT,
+                                    .params_bytes = sizeof(bs_patch_features_desc),
+                                    BS_FIELDS(patch_features_fields),
+                                    .infer = patch_features_infer,
+                                    .halo = patch_features_halo,
+                                    .flops = patch_features_flops,
+                                    .run = patch_features_run};
 
 bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc)
 {
@@ -11029,7 +11404,10 @@ bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, 
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-typedef struct bs_pixel_shuffle_desc { const char *name; int32_t r; } bs_pixel_shuffle_desc;
+typedef struct bs_pixel_shuffle_desc {
+    const char *name;
+    int32_t r;
+} bs_pixel_shuffle_desc;
 
 static const bs_field pixel_shuffle_fields[] = {{"r", 'i'}};
 
@@ -11123,7 +11501,8 @@ static bs_status pixel_shuffle_run(const bs_call *call)
     const int32_t r = pixel_shuffle_factor(call->node);
     const size_t bytes = bs_dtype_bytes(out->dtype);
     for (int32_t phase = 0; phase < r * r; phase++) {
-        const bs_operand to = phase_of_large(out, r, phase / r, phase % r), from = phase_of_small(&call->in[0], r * r, phase);
+        const bs_operand to = phase_of_large(out, r, phase / r, phase % r),
+                         from = phase_of_small(&call->in[0], r * r, phase);
         bs_span span;
         bs_span_box(&span, out, call->rows);
         phase_range(&span, 1, out->rect.y0, out->rect.y1, r, phase / r);
@@ -11155,13 +11534,25 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                                   .params_bytes = sizeof(bs_pixel_shuffle_desc), BS_FIELDS(pixel_shuffle_fields),
-                                   .infer = pixel_shuffle_infer, .halo = pixel_shuffle_halo, .run = pixel_shuffle_run};
+const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
+                                   .min_in = 1,
+                                   .max_in = 1,
+                                   .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                                   .params_bytes = sizeof(bs_pixel_shuffle_desc),
+                                   BS_FIELDS(pixel_shuffle_fields),
+                                   .infer = pixel_shuffle_infer,
+                                   .halo = pixel_shuffle_halo,
+                                   .run = pixel_shuffle_run};
 
-const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                                     .params_bytes = sizeof(bs_pixel_shuffle_desc), BS_FIELDS(pixel_shuffle_fields),
-                                     .infer = pixel_unshuffle_infer, .halo = pixel_unshuffle_halo, .run = pixel_unshuffle_run};
+const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
+                                     .min_in = 1,
+                                     .max_in = 1,
+                                     .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                                     .params_bytes = sizeof(bs_pixel_shuffle_desc),
+                                     BS_FIELDS(pixel_shuffle_fields),
+                                     .infer = pixel_unshuffle_infer,
+                                     .halo = pixel_unshuffle_halo,
+                                     .run = pixel_unshuffle_run};
 
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r)
 {
@@ -11196,7 +11587,8 @@ static bool pool2d_infer(bs_infer *infer)
 {
     const bs_pool2d_desc *desc = infer->params;
     const bs_window window = pool2d_window(desc);
-    if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) || !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
+    if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) ||
+        !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
         !bs_infer_field(infer, "stride", desc->stride, 0, 255) || !bs_infer_dtype(infer, 0, BS_F32) ||
         !bs_infer_rank(infer, 0, 3, 3))
         return false;
@@ -11227,7 +11619,9 @@ static double pool2d_flops(const bs_graph *graph, const bs_node *node)
 /* ----------------------------------------------------------------------------------------------------- windows */
 
 /* Taps first .. end of a window that starts at `at` in a frame of `extent`. */
-typedef struct pool2d_range { int32_t first, end; } pool2d_range;
+typedef struct pool2d_range {
+    int32_t first, end;
+} pool2d_range;
 
 static pool2d_range pool2d_clip(int32_t at, int32_t kernel, int32_t extent)
 {
@@ -11269,7 +11663,8 @@ static void pool2d_windows(const bs_call *call, int32_t row)
         for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
             const int32_t x = ox * w.stride - w.pad_w;
             pool2d_pixel(call, from + y * in->stride[1] + x * in->stride[2], rows,
-                         pool2d_clip(x + in->frame_x, w.kernel_w, in->frame_w), to + oy * out->stride[1] + ox * out->stride[2]);
+                         pool2d_clip(x + in->frame_x, w.kernel_w, in->frame_w),
+                         to + oy * out->stride[1] + ox * out->stride[2]);
         }
     }
 }
@@ -11339,9 +11734,16 @@ static bs_status pool2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_pool2d = {.name = "pool2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                            .params_bytes = sizeof(bs_pool2d_desc), BS_FIELDS(pool2d_fields), .infer = pool2d_infer,
-                            .halo = pool2d_halo, .flops = pool2d_flops, .run = pool2d_run};
+const bs_op bs_op_pool2d = {.name = "pool2d",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                            .params_bytes = sizeof(bs_pool2d_desc),
+                            BS_FIELDS(pool2d_fields),
+                            .infer = pool2d_infer,
+                            .halo = pool2d_halo,
+                            .flops = pool2d_flops,
+                            .run = pool2d_run};
 
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 {
@@ -11357,7 +11759,10 @@ bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 
 /* dim: a constant; 0 - a for a symbol copied from dimension a - 1 of the operand (so -1 is dimension 0);
  * BS_RESHAPE_REST once: what is left. Operands are named by place, so that files need no symbols here. */
-typedef struct bs_reshape_desc { const char *name; int32_t rank, dim[BS_MAX_RANK]; } bs_reshape_desc;
+typedef struct bs_reshape_desc {
+    const char *name;
+    int32_t rank, dim[BS_MAX_RANK];
+} bs_reshape_desc;
 #define BS_RESHAPE_REST INT32_MIN
 
 static const bs_field reshape_fields[] = {{"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
@@ -11367,9 +11772,9 @@ static const bs_field transpose_fields[] = {{"order0", 'i'}, {"order1", 'i'}, {"
 
 /* Elements on both sides as constant x symbols; symbols that stand on both sides cancel. */
 typedef struct reshape_count {
-    int64_t in, out;          /* products of constants */
+    int64_t in, out;             /* products of constants */
     bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result does not copy; -1 none */
-    int32_t symbols, rest;    /* how many; axis of BS_RESHAPE_REST or -1 */
+    int32_t symbols, rest;       /* how many; axis of BS_RESHAPE_REST or -1 */
 } reshape_count;
 
 static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
@@ -11392,7 +11797,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
     const int32_t source = -code - 1;
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest, axis);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
+                                 axis);
         count->rest = axis;
         return true;
     }
@@ -11402,7 +11808,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         return infer->out[0].dims[axis] >= 0;
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of the operand", axis);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of the operand",
+                             axis);
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
     count->symbols--;
@@ -11473,7 +11880,10 @@ static int64_t row_elements(const bs_operand *o)
 }
 
 /* A row-major counter over the places of one operand. */
-typedef struct reshape_place { int32_t index[BS_MAX_RANK]; ptrdiff_t offset; } reshape_place;
+typedef struct reshape_place {
+    int32_t index[BS_MAX_RANK];
+    ptrdiff_t offset;
+} reshape_place;
 
 static void place_next(reshape_place *place, const bs_operand *o)
 {
@@ -11513,8 +11923,13 @@ static bs_status reshape_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_reshape = {.name = "reshape", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_reshape_desc),
-                             BS_FIELDS(reshape_fields), .infer = reshape_infer, .run = reshape_run};
+const bs_op bs_op_reshape = {.name = "reshape",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .params_bytes = sizeof(bs_reshape_desc),
+                             BS_FIELDS(reshape_fields),
+                             .infer = reshape_infer,
+                             .run = reshape_run};
 
 /* A public dimension as a code of bs_reshape_desc; 0 if there is none. */
 static int32_t reshape_code(bs_graph *graph, const bs_value_info *x, bs_dim dim)
@@ -11567,7 +11982,8 @@ static bool transpose_infer(bs_infer *infer)
     transpose_order(infer->params, x->rank, order);
     for (int32_t d = 0; d < x->rank; d++) {
         if (order[d] < 0 || order[d] >= x->rank || seen >> order[d] & 1u)
-            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d, order[d]);
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d,
+                                 order[d]);
         seen |= 1u << order[d];
         infer->out[0].dims[d] = x->dims[order[d]];
     }
@@ -11592,22 +12008,29 @@ static bs_status transpose_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_transpose = {.name = "transpose", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_transpose_desc),
-                               BS_FIELDS(transpose_fields), .infer = transpose_infer, .run = transpose_run};
+const bs_op bs_op_transpose = {.name = "transpose",
+                               .min_in = 1,
+                               .max_in = 1,
+                               .params_bytes = sizeof(bs_transpose_desc),
+                               BS_FIELDS(transpose_fields),
+                               .infer = transpose_infer,
+                               .run = transpose_run};
 
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc)
 {
     return bs_op_build(graph, &bs_op_transpose, &x.id, 1, desc);
 }
+#undef BS_RESHAPE_REST
 /* ==== end src/ops/reshape.c =================================================================== */
 
 /* ==== begin src/ops/resize.c ================================================================== */
 /* ops/resize.c - enlargement by an integer factor, half-pixel centres, the frame's edges replicated.
- * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all others. Weights depend
- * on the phase (output coordinate modulo factor) alone, so a pixel is the same in whichever cell it is computed.
+ * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all
+ * others. Weights depend on the phase (output coordinate modulo factor) alone, so a pixel is the same in whichever
+ * cell it is computed.
  *
- * Integer bicubic x2 (u8, u16, a = -0.5): the weights -3 29 111 -9 over 128 are exact, both passes stay in integers, and
- * the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
+ * Integer bicubic x2 (u8, u16, a = -0.5): the weights -3 29 111 -9 over 128 are exact, both passes stay in integers,
+ * and the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
 /* #include "kernels/elementwise.h" */
 /* #include "ops/common.h" */
 
@@ -11680,7 +12103,8 @@ static float resize_cubic(float a, float distance)
 
 static resize_phase resize_phase_of(const bs_resize_desc *desc, int32_t r)
 {
-    const float offset = ((float)r + 0.5f) / (float)resize_factor(desc) - 0.5f, t = offset < 0.0f ? offset + 1.0f : offset;
+    const float offset = ((float)r + 0.5f) / (float)resize_factor(desc) - 0.5f,
+                t = offset < 0.0f ? offset + 1.0f : offset;
     resize_phase phase = {0, {1.0f, 0.0f, 0.0f, 0.0f}, {0, 0, 0, 0}};
     if (desc->kind == BS_RESIZE_NEAREST)
         return phase;
@@ -11748,7 +12172,8 @@ static int32_t resize_code(const void *data, bs_dtype dtype, int64_t at)
 }
 
 /* At most 65535 (140^2 + 12^2) = 1.3e9: fits 32 bits. */
-static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y, const resize_taps *x)
+static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y,
+                                  const resize_taps *x)
 {
     int32_t sum = 0;
     for (int32_t j = 0; j < 4; j++) {
@@ -11790,7 +12215,8 @@ static void resize_reference(const resize_job *job, int32_t row)
         const resize_taps y = resize_taps_of(job, oy, in->stride[1], in->frame_y, in->frame_h);
         for (int32_t ox = r.x0; ox < r.x1; ox++) {
             const resize_taps x = resize_taps_of(job, ox, in->stride[2], in->frame_x, in->frame_w);
-            resize_pixel(job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2], &y, &x);
+            resize_pixel(job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2],
+                         &y, &x);
         }
     }
 }
@@ -11819,15 +12245,16 @@ typedef struct resize_plane {
 } resize_plane;
 
 /* Input region at (y, x) of h x w to `out`. */
-static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h, int32_t w, void *out, ptrdiff_t out_row)
+static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h, int32_t w, void *out,
+                          ptrdiff_t out_row)
 {
     const bs_operand *in = &p->job->call->in[0];
     const bs_tier tier = p->job->call->plan->tier;
     const int32_t fy = y + in->frame_y, fx = x + in->frame_x;
     const bs_margins margins = {bs_min_i32(2, fy), bs_min_i32(2, in->frame_h - fy - h), bs_min_i32(2, fx),
                                 bs_min_i32(2, in->frame_w - fx - w)};
-    const bs_bicubic2x task = {p->in + (y * in->stride[1] + x) * p->bytes, in->stride[1], out, out_row, h, w, margins,
-                               (uint16_t)p->job->top};
+    const bs_bicubic2x task = {
+        p->in + (y * in->stride[1] + x) * p->bytes, in->stride[1], out, out_row, h, w, margins, (uint16_t)p->job->top};
     if (in->dtype == BS_F32)
         bs_bicubic2x_f32(tier, &task);
     else if (in->dtype == BS_U8)
@@ -11866,7 +12293,8 @@ static void resize_plane_fast(const resize_plane *p)
     const int32_t y0 = (int32_t)bs_ceil_div(r.y0, 2), y1 = bs_max_i32(y0, (int32_t)bs_floor_div(r.y1, 2));
     const int32_t x0 = (int32_t)bs_ceil_div(r.x0, 2), x1 = bs_max_i32(x0, (int32_t)bs_floor_div(r.x1, 2));
     if (y1 > y0 && x1 > x0)
-        resize_double(p, y0, x0, y1 - y0, x1 - x0, p->out + (2 * y0 * out->stride[1] + 2 * x0) * p->bytes, out->stride[1]);
+        resize_double(p, y0, x0, y1 - y0, x1 - x0, p->out + (2 * y0 * out->stride[1] + 2 * x0) * p->bytes,
+                      out->stride[1]);
     resize_pieces(p, all.y0, y0, all.x0, all.x1);
     resize_pieces(p, y1, all.y1, all.x0, all.x1);
     resize_pieces(p, y0, y1, all.x0, x0);
@@ -11901,9 +12329,16 @@ static bs_status resize_run(const bs_call *call)
 }
 #undef BS_RESIZE_MOST
 
-const bs_op bs_op_resize = {.name = "resize", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                            .params_bytes = sizeof(bs_resize_desc), BS_FIELDS(resize_fields), .infer = resize_infer,
-                            .halo = resize_halo, .flops = resize_flops, .run = resize_run};
+const bs_op bs_op_resize = {.name = "resize",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                            .params_bytes = sizeof(bs_resize_desc),
+                            BS_FIELDS(resize_fields),
+                            .infer = resize_infer,
+                            .halo = resize_halo,
+                            .flops = resize_flops,
+                            .run = resize_run};
 
 bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 {
@@ -11989,8 +12424,10 @@ uint64_t bs_weight_elements(const bs_weight_spec *spec)
 uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 {
     uint64_t offset = 0;
-    for (int32_t i = 0; i < index; i++)
-        offset = bs_add_u64(offset, bs_align_u64(bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype))));
+    for (int32_t i = 0; i < index; i++) {
+        const uint64_t bytes = bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype));
+        offset = bs_add_u64(offset, bs_align_u64(bytes));
+    }
     return offset;
 }
 
@@ -12427,6 +12864,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     if (d->k < 0 || d->k > d->paths || d->fallback < 0 || d->fallback > d->paths)
         return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": k %d or fallback %d is beyond its %d paths", infer->name, d->k,
                              d->fallback, d->paths);
+    if (d->capacity < 0 || (d->protocol == BS_ROUTE_BUDGET && d->capacity > BS_MAX_PATHS))
+        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d is out of range", infer->name, d->capacity);
     if (d->protocol == BS_ROUTE_CAPACITY && d->capacity < 1)
         return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d, expected at least 1", infer->name, d->capacity);
     return true;
@@ -12437,7 +12876,8 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const bs_protocol_rule *rule = &protocol_rules[d->protocol];
     const bs_value_info *score = infer->in[0];
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
-    const int64_t expected = rule->score_width == 0 ? d->paths : rule->score_width;
+    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
+    const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
     if (score->rank != 1 || !bs_dim_is_const(infer->graph, score->dims[0]) || (expected > 0 && width != expected))
         return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": %s takes scores [%lld] a cell, dimension 0 is %lld (rank %d)",
                              infer->name, rule->name, (long long)expected, (long long)width, score->rank);
@@ -12491,8 +12931,10 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     (void)graph;
     const bs_route_desc *d = node->params;
     if (d->protocol == BS_ROUTE_BUDGET) {
-        specs[0] = (bs_weight_spec){"cost", BS_I32, 1, {d->paths, 0, 0, 0}};
-        return 1;
+        const int32_t variants = bs_or_default(d->capacity, d->paths);
+        specs[0] = (bs_weight_spec){"cost", BS_I32, 1, {variants, 0, 0, 0}};
+        specs[1] = (bs_weight_spec){"path", BS_I32, 1, {variants, 0, 0, 0}};
+        return 2;
     }
     if (d->protocol == BS_ROUTE_TABLE) { /* as many keys as the file has: -1 */
         specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->capacity, 256), 0, 0, 0}};
@@ -13707,10 +14149,11 @@ typedef enum bs_instr_kind {
     BS_INSTR_OP,     /* run a node's kernel */
     BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
     BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
-    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero */
+    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero;
+                        collect `target`: the rows beyond the last patch, zero */
     BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
     BS_INSTR_ROUTE,
-    BS_INSTR_REGION  /* parts `first` .. `first + count` in one parallel region, tile by tile */
+    BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
 } bs_instr_kind;
 
 typedef struct bs_instr {
@@ -13720,7 +14163,6 @@ typedef struct bs_instr {
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
     int32_t time;
-    int32_t first, count; /* REGION: parts */
 } bs_instr;
 
 /* Straight-line instructions for tiles of one domain. */
@@ -13790,7 +14232,6 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
-static inline bs_value_plan *bs_plan_value(const bs_plan *plan, int32_t id) { return &plan->values[id]; }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
@@ -14233,7 +14674,22 @@ static bool each_reader(lowering *l, int32_t value, reader_visit visit, void *us
     return true;
 }
 
-/* A reader that goes through storage: it needs zeros around the rows, or rows that lie one after the other. */
+/* Whether an image is the caller's or part of a plain tensor, seen as it is: those are planar. */
+static bool is_planar(const lowering *l, int32_t value)
+{
+    for (;;) {
+        const bs_node *node = &l->g->nodes[l->g->values[value].node];
+        if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+            return node->n_in == 0 || bs_node_is(node, &bs_op_rows);
+        value = bs_node_in(l->g, node)[0];
+        const bs_place place = l->plan->values[value].place;
+        if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
+            return false;
+    }
+}
+
+/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
+ * do. */
 static bool reads_view_directly(lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
@@ -14241,11 +14697,14 @@ static bool reads_view_directly(lowering *l, int32_t n, int32_t index, void *use
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
+    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
-    return !zeros && !scattered_rows;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && is_planar(l, value);
+    return !zeros && !scattered_rows && !channels;
 }
 
 static bool count_reader(lowering *l, int32_t n, int32_t index, void *user)
@@ -14503,8 +14962,8 @@ static void place_value(lowering *l, int32_t value)
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is(node, &bs_op_state))
         place_source(l, value, BS_PLACE_STATE);
-    else if (strcmp(bs_op_get(node->op)->name, "constant") == 0)
-        l->plan->values[value].place = BS_PLACE_WEIGHT, l->plan->values[value].source = l->g->values[value].node;
+    else if (node->n_in == 0 && bs_op_get(node->op)->weights)
+        place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
     else if (is_view(node))
         place_view(l, value);
     else if (bs_node_is(node, &bs_op_gather))
@@ -14656,6 +15115,15 @@ static void emit_gather(lowering *l, int32_t n)
     l->ready[target] = bs_max_i32(l->ready[target], ready);
 }
 
+/* A tensor with a row for every patch there can be: those without one become zero. */
+static void emit_rest(lowering *l, int32_t n)
+{
+    bs_instr *i = emit(l, BS_INSTR_FILL, TOP, n);
+    i->target = l->g->nodes[n].first_out;
+    schedule(l, i, 0);
+    l->ready[i->target] = bs_max_i32(l->ready[i->target], i->time);
+}
+
 static void emit_route(lowering *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -14701,16 +15169,18 @@ static void emit_node(lowering *l, int32_t n)
             l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
         else
             emit_store(l, n, from, value);
+        if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
+            emit_rest(l, n);
     } else if (node->n_out == 0) {
         return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
         outputs_ready(l, node, operands_ready(l, node, TOP));
     } else {
-        const bool moved = is_view(node) || bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state);
+        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
+        const bool moved = is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
         bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
         i->value = value;
-        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
         schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
         outputs_ready(l, node, i->region == TOP ? i->time : l->region_time[i->region]);
     }
@@ -14755,18 +15225,23 @@ static void index_parts(bs_plan *p)
     }
 }
 
+/* A region whose nodes are all views has nothing to run. */
+static bool region_has_work(const bs_plan *p, int32_t region)
+{
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        if (p->instrs[i].region == region)
+            return true;
+    return false;
+}
+
 static void emit_regions(lowering *l)
 {
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
-        int32_t first = -1, count = 0;
-        for (int32_t k = 0; k < l->plan->n_parts; k++)
-            if (l->plan->parts[k].region == r)
-                first = first < 0 ? k : first, count++;
+        if (!region_has_work(l->plan, r))
+            continue;
         bs_instr *i = emit(l, BS_INSTR_REGION, TOP, 0);
         i->domain = l->plan->region_domain[r];
         i->time = l->region_time[r];
-        i->first = first;
-        i->count = count;
         i->node = r; /* the region's number */
     }
 }
@@ -15573,6 +16048,34 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
         zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
 }
 
+/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. */
+static void zero_beyond_frame(const bs_operand *o, int32_t margin)
+{
+    const int32_t h = o->dim[1], w = o->dim[2];
+    const int32_t top = o->frame_y == 0 ? -margin : 0, bottom = o->frame_y + h == o->frame_h ? h + margin : h;
+    const int32_t left = o->frame_x == 0 ? -margin : 0, right = o->frame_x + w == o->frame_w ? w + margin : w;
+    zero_image(o, (bs_rect){top, 0, left, right});
+    zero_image(o, (bs_rect){h, bottom, left, right});
+    zero_image(o, (bs_rect){0, h, left, 0});
+    zero_image(o, (bs_rect){0, h, w, right});
+}
+
+/* Around a row that was moved to `target`, where a reader's window goes. */
+static void zero_around(const bs_context *c, int32_t target, const bs_operand *o)
+{
+    const bs_session *s = c->session;
+    const int32_t margin = target ? s->plan->values[target].margin : 0;
+    int64_t h, w;
+    if (margin == 0 || o->rank != 3)
+        return;
+    if (s->graph->values[target].domain == 0) {
+        zero_beyond_frame(o, margin);
+        return;
+    }
+    bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
+    bs_zero_margin(o, margin, h, w);
+}
+
 static bs_rect rect_common(bs_rect a, bs_rect b)
 {
     return (bs_rect){bs_max_i32(a.y0, b.y0), bs_min_i32(a.y1, b.y1), bs_max_i32(a.x0, b.x0), bs_min_i32(a.x1, b.x1)};
@@ -15598,6 +16101,9 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
         memcpy(o->stride, parent.stride, sizeof o->stride);
         o->data = parent.data;
+    } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
+        dense_strides(c, &s->graph->values[value], o);
+        o->data = s->weights + s->plan->nodes[node].prepared_offset;
     } else if (s->graph->nodes[node].n_in == 0) {
         operand_bound(c, node, o);
     } else {
@@ -15651,8 +16157,10 @@ void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
     bs_operand from, to;
     bs_operand_make(c, i->value, row, &from);
     operand_target(c, i, row, &to);
-    if (to.data)
-        move_row(&to, &from);
+    if (!to.data)
+        return; /* an output that is not asked for */
+    move_row(&to, &from);
+    zero_around(c, i->target, &to);
 }
 
 /* Whether a path gave this row its result. */
@@ -15663,9 +16171,26 @@ static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row
     return path >= 0 && bs_node_in(c->session->graph, gather)[path] != 0;
 }
 
+/* Rows of a collected tensor that no cell has. */
+static void zero_rest(const bs_context *c, const bs_instr *i)
+{
+    const bs_graph *g = c->session->graph;
+    bs_operand all;
+    bs_operand_make(c, i->target, 0, &all);
+    const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
+    all.data = (uint8_t *)all.data + rows * all.stride[0] * (ptrdiff_t)bs_dtype_bytes(all.dtype);
+    all.dim[0] -= rows;
+    all.rect = (bs_rect){0, all.dim[1], 0, all.dim[2]};
+    zero_row(&all);
+}
+
 void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_node *node = &c->session->graph->nodes[i->node];
+    if (bs_node_is(node, &bs_op_collect)) {
+        zero_rest(c, i);
+        return;
+    }
     if (row_is_given(c, node, row))
         return;
     bs_operand from, to;
@@ -15682,6 +16207,7 @@ void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
     } else {
         zero_row(&to);
     }
+    zero_around(c, i->target, &to);
 }
 
 /* ------------------------------------------------------------------------------------------------- reduce */
@@ -15722,6 +16248,7 @@ void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
     float best_gate = 0;
     bs_operand_make(c, i->target, row, &to);
     zero_row(&to);
+    zero_around(c, i->target, &to);
     for (int32_t path = 0; path < d->paths; path++) { /* in path order, whatever the order of choice */
         for (int32_t k = 0; k < d->per_row; k++) {
             const int32_t at = row * d->per_row + k;
@@ -15763,7 +16290,9 @@ typedef struct routing {
     bs_decision_data *d;
     bs_operand score; /* row 0; row r is row_stride further */
     float knob;
-    const int32_t *table; /* prepared weight of the router */
+    const int32_t *table; /* prepared weight of the router: BUDGET: costs, TABLE: paths */
+    const int32_t *path_of; /* BUDGET: the path of each variant */
+    int32_t variants;       /* BUDGET */
     int32_t router;
 } routing;
 
@@ -15929,15 +16458,16 @@ static uint64_t budget_weight(int32_t t)
     return (uint64_t)budget_mantissa[t & 7] << (t >> 3);
 }
 
+/* The variant of least cost + price x loss; the lower of equals. */
 static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
 {
     int32_t best = 0;
     uint64_t best_total = UINT64_MAX;
-    for (int32_t p = 0; p < r->desc->paths; p++) {
-        const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, p), 0, 1 << 24);
-        const uint64_t total = ((uint64_t)bs_clamp_i32(r->table[p], 0, 1 << 24) << 20) + loss * weight;
+    for (int32_t v = 0; v < r->variants; v++) {
+        const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
+        const uint64_t total = ((uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24) << 20) + loss * weight;
         if (total < best_total)
-            best = p, best_total = total;
+            best = v, best_total = total;
     }
     return best;
 }
@@ -15965,7 +16495,8 @@ static uint64_t budget_loss(const routing *r, uint64_t weight)
     return loss;
 }
 
-/* What the budget is a share of: the sum over cells of worst minus best loss. best: the losses that cannot be avoided. */
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
+ * that cannot be avoided. */
 static uint64_t budget_range(const routing *r, uint64_t *best)
 {
     uint64_t range = 0;
@@ -15973,10 +16504,10 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         int32_t low = 1 << 24, high = 0;
-        for (int32_t p = 0; p < r->desc->paths; p++) {
-            const int32_t loss = bs_clamp_i32(score_int(&o, p), 0, 1 << 24);
+        for (int32_t v = 0; v < r->variants; v++) {
+            const int32_t loss = bs_clamp_i32(score_int(&o, v), 0, 1 << 24);
             low = bs_min_i32(low, loss);
-            high = bs_max_i32(high, loss);
+            high = r->desc->fallback == 0 || r->desc->fallback == v + 1 ? bs_max_i32(high, loss) : high;
         }
         range += cell_weight(r, row) * (uint64_t)(high - low);
         *best += cell_weight(r, row) * (uint64_t)low;
@@ -15999,8 +16530,8 @@ static int32_t decide_budget(const routing *r)
     }
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
-        const int32_t path = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, path, (float)score_int(&o, path));
+        const int32_t variant = budget_choice(r, &o, budget_weight(low));
+        choose(r, row, 0, bs_clamp_i32(r->path_of[variant], 0, r->desc->paths - 1), (float)score_int(&o, variant));
     }
     return low;
 }
@@ -16100,7 +16631,14 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         return BS_OK;
     }
     routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
-    r.table = (const int32_t *)(const void *)(s->weights + s->plan->nodes[info->node].prepared_offset);
+    const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
+    r.table = (const int32_t *)(const void *)weights;
+    if (info->desc->protocol == BS_ROUTE_BUDGET) {
+        bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
+        r.path_of = (const int32_t *)(const void *)(weights + bs_weight_offset(specs, 1));
+    }
     if (rows > 0)
         r.score = score_row(&r, 0);
     if (info->knob) {
@@ -16187,8 +16725,11 @@ static bs_status run_route_score(const bs_context *c, const bs_node *node, int32
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
     const bool narrow = score.dim[0] == 1; /* one score for all paths */
+    const int32_t loss = (int32_t)d->gates[row * d->per_row];
     if (path < 0)
         memset(out.data, 0, 4);
+    else if (router->desc->protocol == BS_ROUTE_BUDGET)
+        memcpy(out.data, &loss, 4); /* of the variant, exact in a float */
     else
         memcpy(out.data, (const uint8_t *)score.data + (narrow ? 0 : path * score.stride[0]) * 4, 4);
     return BS_OK;
@@ -16851,30 +17392,45 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 
 /* ------------------------------------------------------------------------------------------------- extents */
 
-/* Inputs set their symbols; two inputs that share one must agree. */
+/* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
+static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
+{
+    const bs_value_info *v = bound_value(s, n);
+    for (int32_t i = 0; i < v->rank; i++) {
+        int64_t *now = &s->dims[v->dims[i]];
+        if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
+            continue;
+        if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", bs_node_name(&s->graph->nodes[n]),
+                           i, (long long)s->bound[n].dim[i], (long long)*now);
+        *now = *now ? *now : s->bound[n].dim[i];
+    }
+    return BS_OK;
+}
+
+/* Inputs that this plan does not read give what the others leave open, when they are bound. */
 static bs_status set_symbols(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
+    bs_status status = BS_OK;
     for (int32_t d = 0; d < g->n_dims; d++)
         s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_input))
-            continue;
-        const char *name = bs_node_name(&g->nodes[n]);
-        if (!s->bound[n].data)
-            return bs_fail(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", name);
-        const bs_value_info *v = bound_value(s, n);
-        for (int32_t i = 0; i < v->rank; i++) {
-            int64_t *now = &s->dims[v->dims[i]];
-            if (*now != 0 && *now != s->bound[n].dim[i])
-                return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", name, i,
-                               (long long)s->bound[n].dim[i], (long long)*now);
-            if (g->dims[v->dims[i]].kind == BS_DIM_SYMBOL)
-                *now = s->bound[n].dim[i];
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+            if (!bs_node_is(&g->nodes[n], &bs_op_input) || s->plan->node_live[n] == (pass == 1))
+                continue;
+            if (s->bound[n].data)
+                status = take_symbols(s, n, error);
+            else if (pass == 0)
+                status = bs_fail(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
         }
-    }
-    for (int32_t d = 0; d < g->n_dims; d++) {
-        const bs_dim_info *dim = &g->dims[d];
+    return status;
+}
+
+static bs_status derive_extents(bs_session *s, bs_error *error)
+{
+    for (int32_t d = 0; d < s->graph->n_dims; d++) {
+        const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
             s->dims[d] = dim->maximum; /* no input has it: states keep their maximum */
         if (dim->kind == BS_DIM_DERIVED)
@@ -16883,6 +17439,16 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
             return bs_fail(error, BS_ERROR_SHAPE, "an extent of this run is %lld: the input is smaller than the network's window",
                            (long long)s->dims[d]);
     }
+    return BS_OK;
+}
+
+static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
+{
+    const bs_value_info *v = bound_value(s, n);
+    for (int32_t i = 0; i < v->rank; i++)
+        if (s->bound[n].dim[i] != s->dims[v->dims[i]])
+            return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
+                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
     return BS_OK;
 }
 
@@ -16902,6 +17468,7 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
         b->stride[i] = i == v->rank - 1 ? 1 : b->stride[i + 1] * b->dim[i + 1];
     }
     memset(s->state[n], 0, (size_t)s->state_bytes[n]);
+    s->state_valid = false;
 }
 
 /* A copy of a state that already has a place of its own is not asked for. */
@@ -16914,23 +17481,21 @@ static bool output_is_optional(const bs_session *s, int32_t n)
 static bs_status check_bound(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
+    bs_status status = BS_OK;
+    for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+        const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
         const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n);
-        if (!output && !state)
+        if (!input && !output && !state)
             continue;
-        const bs_value_info *v = bound_value(s, n);
         if (state && is_own_state(s, n))
-            shape_own_state(s, n, v);
+            shape_own_state(s, n, bound_value(s, n));
         if (!s->bound[n].data && output_is_optional(s, n))
             continue;
         if (!s->bound[n].data)
             return bs_fail(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
-        for (int32_t i = 0; i < v->rank; i++)
-            if (s->bound[n].dim[i] != s->dims[v->dims[i]])
-                return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                               bs_node_name(&g->nodes[n]), i, (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
+        status = check_extents(s, n, error);
     }
-    return BS_OK;
+    return status;
 }
 
 static bs_status count_rows(bs_session *s, bs_error *error)
@@ -16994,6 +17559,7 @@ bs_status bs_run(bs_session *session, bs_error *error)
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     bs_status status = set_symbols(session, error);
+    status = status == BS_OK ? derive_extents(session, error) : status;
     status = status == BS_OK ? check_bound(session, error) : status;
     status = status == BS_OK ? count_rows(session, error) : status;
     if (status != BS_OK)

@@ -405,9 +405,12 @@ typedef enum bs_protocol {
     BS_ROUTE_TABLE,              /* i32 [1]: key into the table "<name>.table" i32 [keys] of paths */
     BS_ROUTE_CAPACITY,           /* top-k, at most `capacity` cells a path: first by priority (highest score, then
                                     lower row), later choices after earlier; excess is dropped and counted */
-    BS_ROUTE_BUDGET,             /* scores = estimated losses (i32 >= 0); cost[path] from "<name>.cost" i32 [paths].
+    BS_ROUTE_BUDGET,             /* scores = estimated losses (i32 >= 0, at most 2^24) of `capacity` variants (0: one a
+                                    path): "<name>.cost" and "<name>.path" i32 [variants] say what each costs and which
+                                    path it takes (several may take one that decides the rest by itself, at the price).
                                     The cheapest choice whose losses sum to at most budget x the sum over cells of
-                                    (worst - best loss): each cell minimises cost + price x loss. */
+                                    (loss of the baseline - best loss), each patch weighted by its area: each
+                                    cell minimises cost + price x loss, at the lowest price that is within it. */
     BS_ROUTE_CALLBACK,           /* the caller's function, named by `callback`, set in the session */
     BS_PROTOCOL_COUNT
 } bs_protocol;
@@ -418,8 +421,8 @@ typedef struct bs_route_desc {
     int32_t paths;    /* 1 .. BS_MAX_PATHS */
     int32_t k;        /* [1] TOPK, CAPACITY */
     float threshold;
-    int32_t fallback; /* THRESHOLD: path + 1, 0 = nothing */
-    int32_t capacity; /* CAPACITY: cells a path */
+    int32_t fallback; /* THRESHOLD: path + 1, 0 = nothing. BUDGET: the baseline variant + 1, 0 = the worst */
+    int32_t capacity; /* CAPACITY: cells a path. TABLE: keys, 0 = 256. BUDGET: variants */
     int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell */
 } bs_route_desc;
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);

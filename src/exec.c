@@ -65,8 +65,11 @@ static bs_status run_route_score(const bs_context *c, const bs_node *node, int32
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
     const bool narrow = score.dim[0] == 1; /* one score for all paths */
+    const int32_t loss = (int32_t)d->gates[row * d->per_row];
     if (path < 0)
         memset(out.data, 0, 4);
+    else if (router->desc->protocol == BS_ROUTE_BUDGET)
+        memcpy(out.data, &loss, 4); /* of the variant, exact in a float */
     else
         memcpy(out.data, (const uint8_t *)score.data + (narrow ? 0 : path * score.stride[0]) * 4, 4);
     return BS_OK;

@@ -251,6 +251,34 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
         zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
 }
 
+/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. */
+static void zero_beyond_frame(const bs_operand *o, int32_t margin)
+{
+    const int32_t h = o->dim[1], w = o->dim[2];
+    const int32_t top = o->frame_y == 0 ? -margin : 0, bottom = o->frame_y + h == o->frame_h ? h + margin : h;
+    const int32_t left = o->frame_x == 0 ? -margin : 0, right = o->frame_x + w == o->frame_w ? w + margin : w;
+    zero_image(o, (bs_rect){top, 0, left, right});
+    zero_image(o, (bs_rect){h, bottom, left, right});
+    zero_image(o, (bs_rect){0, h, left, 0});
+    zero_image(o, (bs_rect){0, h, w, right});
+}
+
+/* Around a row that was moved to `target`, where a reader's window goes. */
+static void zero_around(const bs_context *c, int32_t target, const bs_operand *o)
+{
+    const bs_session *s = c->session;
+    const int32_t margin = target ? s->plan->values[target].margin : 0;
+    int64_t h, w;
+    if (margin == 0 || o->rank != 3)
+        return;
+    if (s->graph->values[target].domain == 0) {
+        zero_beyond_frame(o, margin);
+        return;
+    }
+    bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
+    bs_zero_margin(o, margin, h, w);
+}
+
 static bs_rect rect_common(bs_rect a, bs_rect b)
 {
     return (bs_rect){bs_max_i32(a.y0, b.y0), bs_min_i32(a.y1, b.y1), bs_max_i32(a.x0, b.x0), bs_min_i32(a.x1, b.x1)};
@@ -276,6 +304,9 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
         memcpy(o->stride, parent.stride, sizeof o->stride);
         o->data = parent.data;
+    } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
+        dense_strides(c, &s->graph->values[value], o);
+        o->data = s->weights + s->plan->nodes[node].prepared_offset;
     } else if (s->graph->nodes[node].n_in == 0) {
         operand_bound(c, node, o);
     } else {
@@ -329,8 +360,10 @@ void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
     bs_operand from, to;
     bs_operand_make(c, i->value, row, &from);
     operand_target(c, i, row, &to);
-    if (to.data)
-        move_row(&to, &from);
+    if (!to.data)
+        return; /* an output that is not asked for */
+    move_row(&to, &from);
+    zero_around(c, i->target, &to);
 }
 
 /* Whether a path gave this row its result. */
@@ -341,9 +374,26 @@ static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row
     return path >= 0 && bs_node_in(c->session->graph, gather)[path] != 0;
 }
 
+/* Rows of a collected tensor that no cell has. */
+static void zero_rest(const bs_context *c, const bs_instr *i)
+{
+    const bs_graph *g = c->session->graph;
+    bs_operand all;
+    bs_operand_make(c, i->target, 0, &all);
+    const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
+    all.data = (uint8_t *)all.data + rows * all.stride[0] * (ptrdiff_t)bs_dtype_bytes(all.dtype);
+    all.dim[0] -= rows;
+    all.rect = (bs_rect){0, all.dim[1], 0, all.dim[2]};
+    zero_row(&all);
+}
+
 void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_node *node = &c->session->graph->nodes[i->node];
+    if (bs_node_is(node, &bs_op_collect)) {
+        zero_rest(c, i);
+        return;
+    }
     if (row_is_given(c, node, row))
         return;
     bs_operand from, to;
@@ -360,6 +410,7 @@ void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
     } else {
         zero_row(&to);
     }
+    zero_around(c, i->target, &to);
 }
 
 /* ------------------------------------------------------------------------------------------------- reduce */
@@ -400,6 +451,7 @@ void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
     float best_gate = 0;
     bs_operand_make(c, i->target, row, &to);
     zero_row(&to);
+    zero_around(c, i->target, &to);
     for (int32_t path = 0; path < d->paths; path++) { /* in path order, whatever the order of choice */
         for (int32_t k = 0; k < d->per_row; k++) {
             const int32_t at = row * d->per_row + k;

@@ -75,8 +75,10 @@ uint64_t bs_weight_elements(const bs_weight_spec *spec)
 uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 {
     uint64_t offset = 0;
-    for (int32_t i = 0; i < index; i++)
-        offset = bs_add_u64(offset, bs_align_u64(bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype))));
+    for (int32_t i = 0; i < index; i++) {
+        const uint64_t bytes = bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype));
+        offset = bs_add_u64(offset, bs_align_u64(bytes));
+    }
     return offset;
 }
 

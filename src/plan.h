@@ -33,7 +33,8 @@ typedef enum bs_instr_kind {
     BS_INSTR_OP,     /* run a node's kernel */
     BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
     BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
-    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero */
+    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero;
+                        collect `target`: the rows beyond the last patch, zero */
     BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
     BS_INSTR_ROUTE,
     BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */

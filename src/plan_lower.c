@@ -53,7 +53,22 @@ static bool each_reader(lowering *l, int32_t value, reader_visit visit, void *us
     return true;
 }
 
-/* A reader that goes through storage: it needs zeros around the rows, or rows that lie one after the other. */
+/* Whether an image is the caller's or part of a plain tensor, seen as it is: those are planar. */
+static bool is_planar(const lowering *l, int32_t value)
+{
+    for (;;) {
+        const bs_node *node = &l->g->nodes[l->g->values[value].node];
+        if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+            return node->n_in == 0 || bs_node_is(node, &bs_op_rows);
+        value = bs_node_in(l->g, node)[0];
+        const bs_place place = l->plan->values[value].place;
+        if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
+            return false;
+    }
+}
+
+/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
+ * do. */
 static bool reads_view_directly(lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
@@ -61,11 +76,14 @@ static bool reads_view_directly(lowering *l, int32_t n, int32_t index, void *use
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
+    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
-    return !zeros && !scattered_rows;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && is_planar(l, value);
+    return !zeros && !scattered_rows && !channels;
 }
 
 static bool count_reader(lowering *l, int32_t n, int32_t index, void *user)
@@ -323,8 +341,8 @@ static void place_value(lowering *l, int32_t value)
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is(node, &bs_op_state))
         place_source(l, value, BS_PLACE_STATE);
-    else if (strcmp(bs_op_get(node->op)->name, "constant") == 0)
-        l->plan->values[value].place = BS_PLACE_WEIGHT, l->plan->values[value].source = l->g->values[value].node;
+    else if (node->n_in == 0 && bs_op_get(node->op)->weights)
+        place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
     else if (is_view(node))
         place_view(l, value);
     else if (bs_node_is(node, &bs_op_gather))
@@ -476,6 +494,15 @@ static void emit_gather(lowering *l, int32_t n)
     l->ready[target] = bs_max_i32(l->ready[target], ready);
 }
 
+/* A tensor with a row for every patch there can be: those without one become zero. */
+static void emit_rest(lowering *l, int32_t n)
+{
+    bs_instr *i = emit(l, BS_INSTR_FILL, TOP, n);
+    i->target = l->g->nodes[n].first_out;
+    schedule(l, i, 0);
+    l->ready[i->target] = bs_max_i32(l->ready[i->target], i->time);
+}
+
 static void emit_route(lowering *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -521,16 +548,18 @@ static void emit_node(lowering *l, int32_t n)
             l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
         else
             emit_store(l, n, from, value);
+        if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
+            emit_rest(l, n);
     } else if (node->n_out == 0) {
         return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
         outputs_ready(l, node, operands_ready(l, node, TOP));
     } else {
-        const bool moved = is_view(node) || bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state);
+        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
+        const bool moved = is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
         bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
         i->value = value;
-        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
         schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
         outputs_ready(l, node, i->region == TOP ? i->time : l->region_time[i->region]);
     }

@@ -12,7 +12,9 @@ typedef struct routing {
     bs_decision_data *d;
     bs_operand score; /* row 0; row r is row_stride further */
     float knob;
-    const int32_t *table; /* prepared weight of the router */
+    const int32_t *table; /* prepared weight of the router: BUDGET: costs, TABLE: paths */
+    const int32_t *path_of; /* BUDGET: the path of each variant */
+    int32_t variants;       /* BUDGET */
     int32_t router;
 } routing;
 
@@ -178,15 +180,16 @@ static uint64_t budget_weight(int32_t t)
     return (uint64_t)budget_mantissa[t & 7] << (t >> 3);
 }
 
+/* The variant of least cost + price x loss; the lower of equals. */
 static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
 {
     int32_t best = 0;
     uint64_t best_total = UINT64_MAX;
-    for (int32_t p = 0; p < r->desc->paths; p++) {
-        const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, p), 0, 1 << 24);
-        const uint64_t total = ((uint64_t)bs_clamp_i32(r->table[p], 0, 1 << 24) << 20) + loss * weight;
+    for (int32_t v = 0; v < r->variants; v++) {
+        const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
+        const uint64_t total = ((uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24) << 20) + loss * weight;
         if (total < best_total)
-            best = p, best_total = total;
+            best = v, best_total = total;
     }
     return best;
 }
@@ -214,7 +217,8 @@ static uint64_t budget_loss(const routing *r, uint64_t weight)
     return loss;
 }
 
-/* What the budget is a share of: the sum over cells of worst minus best loss. best: the losses that cannot be avoided. */
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
+ * that cannot be avoided. */
 static uint64_t budget_range(const routing *r, uint64_t *best)
 {
     uint64_t range = 0;
@@ -222,10 +226,10 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         int32_t low = 1 << 24, high = 0;
-        for (int32_t p = 0; p < r->desc->paths; p++) {
-            const int32_t loss = bs_clamp_i32(score_int(&o, p), 0, 1 << 24);
+        for (int32_t v = 0; v < r->variants; v++) {
+            const int32_t loss = bs_clamp_i32(score_int(&o, v), 0, 1 << 24);
             low = bs_min_i32(low, loss);
-            high = bs_max_i32(high, loss);
+            high = r->desc->fallback == 0 || r->desc->fallback == v + 1 ? bs_max_i32(high, loss) : high;
         }
         range += cell_weight(r, row) * (uint64_t)(high - low);
         *best += cell_weight(r, row) * (uint64_t)low;
@@ -248,8 +252,8 @@ static int32_t decide_budget(const routing *r)
     }
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
-        const int32_t path = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, path, (float)score_int(&o, path));
+        const int32_t variant = budget_choice(r, &o, budget_weight(low));
+        choose(r, row, 0, bs_clamp_i32(r->path_of[variant], 0, r->desc->paths - 1), (float)score_int(&o, variant));
     }
     return low;
 }
@@ -349,7 +353,14 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         return BS_OK;
     }
     routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
-    r.table = (const int32_t *)(const void *)(s->weights + s->plan->nodes[info->node].prepared_offset);
+    const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
+    r.table = (const int32_t *)(const void *)weights;
+    if (info->desc->protocol == BS_ROUTE_BUDGET) {
+        bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
+        r.path_of = (const int32_t *)(const void *)(weights + bs_weight_offset(specs, 1));
+    }
     if (rows > 0)
         r.score = score_row(&r, 0);
     if (info->knob) {

@@ -355,30 +355,45 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 
 /* ------------------------------------------------------------------------------------------------- extents */
 
-/* Inputs set their symbols; two inputs that share one must agree. */
+/* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
+static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
+{
+    const bs_value_info *v = bound_value(s, n);
+    for (int32_t i = 0; i < v->rank; i++) {
+        int64_t *now = &s->dims[v->dims[i]];
+        if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
+            continue;
+        if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", bs_node_name(&s->graph->nodes[n]),
+                           i, (long long)s->bound[n].dim[i], (long long)*now);
+        *now = *now ? *now : s->bound[n].dim[i];
+    }
+    return BS_OK;
+}
+
+/* Inputs that this plan does not read give what the others leave open, when they are bound. */
 static bs_status set_symbols(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
+    bs_status status = BS_OK;
     for (int32_t d = 0; d < g->n_dims; d++)
         s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_input))
-            continue;
-        const char *name = bs_node_name(&g->nodes[n]);
-        if (!s->bound[n].data)
-            return bs_fail(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", name);
-        const bs_value_info *v = bound_value(s, n);
-        for (int32_t i = 0; i < v->rank; i++) {
-            int64_t *now = &s->dims[v->dims[i]];
-            if (*now != 0 && *now != s->bound[n].dim[i])
-                return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", name, i,
-                               (long long)s->bound[n].dim[i], (long long)*now);
-            if (g->dims[v->dims[i]].kind == BS_DIM_SYMBOL)
-                *now = s->bound[n].dim[i];
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+            if (!bs_node_is(&g->nodes[n], &bs_op_input) || s->plan->node_live[n] == (pass == 1))
+                continue;
+            if (s->bound[n].data)
+                status = take_symbols(s, n, error);
+            else if (pass == 0)
+                status = bs_fail(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
         }
-    }
-    for (int32_t d = 0; d < g->n_dims; d++) {
-        const bs_dim_info *dim = &g->dims[d];
+    return status;
+}
+
+static bs_status derive_extents(bs_session *s, bs_error *error)
+{
+    for (int32_t d = 0; d < s->graph->n_dims; d++) {
+        const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
             s->dims[d] = dim->maximum; /* no input has it: states keep their maximum */
         if (dim->kind == BS_DIM_DERIVED)
@@ -387,6 +402,16 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
             return bs_fail(error, BS_ERROR_SHAPE, "an extent of this run is %lld: the input is smaller than the network's window",
                            (long long)s->dims[d]);
     }
+    return BS_OK;
+}
+
+static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
+{
+    const bs_value_info *v = bound_value(s, n);
+    for (int32_t i = 0; i < v->rank; i++)
+        if (s->bound[n].dim[i] != s->dims[v->dims[i]])
+            return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
+                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
     return BS_OK;
 }
 
@@ -406,6 +431,7 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
         b->stride[i] = i == v->rank - 1 ? 1 : b->stride[i + 1] * b->dim[i + 1];
     }
     memset(s->state[n], 0, (size_t)s->state_bytes[n]);
+    s->state_valid = false;
 }
 
 /* A copy of a state that already has a place of its own is not asked for. */
@@ -418,23 +444,21 @@ static bool output_is_optional(const bs_session *s, int32_t n)
 static bs_status check_bound(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
+    bs_status status = BS_OK;
+    for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+        const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
         const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n);
-        if (!output && !state)
+        if (!input && !output && !state)
             continue;
-        const bs_value_info *v = bound_value(s, n);
         if (state && is_own_state(s, n))
-            shape_own_state(s, n, v);
+            shape_own_state(s, n, bound_value(s, n));
         if (!s->bound[n].data && output_is_optional(s, n))
             continue;
         if (!s->bound[n].data)
             return bs_fail(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
-        for (int32_t i = 0; i < v->rank; i++)
-            if (s->bound[n].dim[i] != s->dims[v->dims[i]])
-                return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                               bs_node_name(&g->nodes[n]), i, (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
+        status = check_extents(s, n, error);
     }
-    return BS_OK;
+    return status;
 }
 
 static bs_status count_rows(bs_session *s, bs_error *error)
@@ -498,6 +522,7 @@ bs_status bs_run(bs_session *session, bs_error *error)
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     bs_status status = set_symbols(session, error);
+    status = status == BS_OK ? derive_extents(session, error) : status;
     status = status == BS_OK ? check_bound(session, error) : status;
     status = status == BS_OK ? count_rows(session, error) : status;
     if (status != BS_OK)

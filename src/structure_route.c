@@ -44,6 +44,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     if (d->k < 0 || d->k > d->paths || d->fallback < 0 || d->fallback > d->paths)
         return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": k %d or fallback %d is beyond its %d paths", infer->name, d->k,
                              d->fallback, d->paths);
+    if (d->capacity < 0 || (d->protocol == BS_ROUTE_BUDGET && d->capacity > BS_MAX_PATHS))
+        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d is out of range", infer->name, d->capacity);
     if (d->protocol == BS_ROUTE_CAPACITY && d->capacity < 1)
         return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d, expected at least 1", infer->name, d->capacity);
     return true;
@@ -54,7 +56,8 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const bs_protocol_rule *rule = &protocol_rules[d->protocol];
     const bs_value_info *score = infer->in[0];
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
-    const int64_t expected = rule->score_width == 0 ? d->paths : rule->score_width;
+    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
+    const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
     if (score->rank != 1 || !bs_dim_is_const(infer->graph, score->dims[0]) || (expected > 0 && width != expected))
         return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": %s takes scores [%lld] a cell, dimension 0 is %lld (rank %d)",
                              infer->name, rule->name, (long long)expected, (long long)width, score->rank);
@@ -108,8 +111,10 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     (void)graph;
     const bs_route_desc *d = node->params;
     if (d->protocol == BS_ROUTE_BUDGET) {
-        specs[0] = (bs_weight_spec){"cost", BS_I32, 1, {d->paths, 0, 0, 0}};
-        return 1;
+        const int32_t variants = bs_or_default(d->capacity, d->paths);
+        specs[0] = (bs_weight_spec){"cost", BS_I32, 1, {variants, 0, 0, 0}};
+        specs[1] = (bs_weight_spec){"path", BS_I32, 1, {variants, 0, 0, 0}};
+        return 2;
     }
     if (d->protocol == BS_ROUTE_TABLE) { /* as many keys as the file has: -1 */
         specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->capacity, 256), 0, 0, 0}};

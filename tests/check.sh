@@ -85,8 +85,9 @@ foreign_symbols() { # OBJECT
 
 # State belongs to sessions: nothing in the object can be written.
 writable_data() { # OBJECT
-    size -A "$1" | awk '$1 ~ /^\.(data|bss|tdata|tbss)(\.|$)/ && $1 !~ /^\.data\.rel\.ro/ && $2 > 0 { print; bad = 1 }
-                        END { exit bad }'
+    size -A "$1" >"$BUILD/sections" || return 1
+    awk '$1 ~ /^\.(data|bss|tdata|tbss)(\.|$)/ && $1 !~ /^\.data\.rel\.ro/ && $2 > 0 { print; bad = 1 }
+         END { exit bad }' "$BUILD/sections"
 }
 
 # --- with it ---------------------------------------------------------------------------------------------

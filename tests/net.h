@@ -19,7 +19,9 @@ static inline uint64_t net_hash(const char *text)
 }
 
 /* What the op asked for is not known to a source: the test registers shapes by name prefix through this table. */
+#ifndef NET_TENSORS
 #define NET_TENSORS 64
+#endif
 typedef struct net_table {
     bs_tensor tensors[NET_TENSORS];
     bs_tensor_table table;
@@ -48,6 +50,14 @@ static inline void net_add(net_table *t, const char *name, int32_t rank, const i
     w->data = t->next;
     t->next += n;
     t->table.tensors = t->tensors;
+}
+
+/* -1, 0 or 1: with whole numbers for inputs, sums are exact in f32 whatever their order. */
+static inline void net_add_whole(net_table *t, const char *name, int32_t rank, const int64_t *dim)
+{
+    net_add(t, name, rank, dim, 1.5f);
+    for (float *w = (float *)(uintptr_t)t->tensors[t->table.count - 1].data; w < t->next; w++)
+        *w = (float)(int32_t)*w;
 }
 
 static inline void net_add_ints(net_table *t, const char *name, int32_t count, const int32_t *values)

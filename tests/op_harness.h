@@ -329,6 +329,21 @@ static storage storage_of_output(const op_run *r, int32_t index, int32_t rows, i
     return s;
 }
 
+/* In bands of rows, cut at multiples of 4 as the executor does. */
+static bs_status run_in_bands(op_run *r)
+{
+    const bs_rect rect = r->call.out[0].rect;
+    bs_status status = BS_OK;
+    for (int32_t y = rect.y0; y < rect.y1 && status == BS_OK;) {
+        const int32_t end = bs_min_i32(y + 4 * (1 + check_below(5)), rect.y1);
+        r->call.out[0].rect.y0 = y;
+        r->call.out[0].rect.y1 = y = end;
+        status = r->op->run(&r->call);
+    }
+    r->call.out[0].rect = rect;
+    return status;
+}
+
 /* The next tier that this machine has, from `from` on; BS_TIER_AUTO at the end. */
 static bs_tier next_tier(bs_tier from)
 {

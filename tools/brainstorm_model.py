@@ -18,6 +18,7 @@ Needs numpy and gguf (tools/requirements.txt). The format is described in docs/f
 """
 
 import contextlib
+import os
 import struct
 import zlib
 
@@ -262,14 +263,16 @@ class Graph:
         return self.node("collect", [cells])
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
-              cost=None, table=None):
-        """cost: i32 [paths], for "budget". table: i32 [keys], for "table" (sets capacity to the number of keys)."""
+              cost=None, table=None, path=None):
+        """cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table" (sets capacity to the number of keys)."""
         if table is not None:
             table = np.asarray(table, np.int32)
             capacity = table.size
         if cost is not None:
             cost = np.asarray(cost, np.int32)
-        self.node("route", [score] if knob is None else [score, knob], name, {"cost": cost, "table": table},
+            path = np.arange(paths, dtype=np.int32) if path is None else np.asarray(path, np.int32)
+            capacity = cost.size
+        self.node("route", [score] if knob is None else [score, knob], name, {"cost": cost, "path": path, "table": table},
                   protocol=_number(PROTOCOLS, protocol, "protocol"), paths=paths, k=k, threshold=threshold,
                   fallback=fallback, capacity=capacity, normalise=normalise)
         self.n_routers += 1
@@ -451,13 +454,14 @@ class Graph:
         }
 
     def write(self, path):
+        """Writes beside `path` and renames: what is at `path` is whole."""
         import gguf
 
         types = {"str": gguf.GGUFValueType.STRING, "i32": gguf.GGUFValueType.INT32, "u32": gguf.GGUFValueType.UINT32,
                  "i64": gguf.GGUFValueType.INT64, "u64": gguf.GGUFValueType.UINT64}
         if len(self._open) != 1:
             raise ValueError("a block is still open")
-        writer = gguf.GGUFWriter(path, "brainstorm")
+        writer = gguf.GGUFWriter(f"{path}.new", "brainstorm")
         writer.add_custom_alignment(ALIGNMENT)
         writer.add_uint32("brainstorm.version", VERSION)
         writer.add_uint32("brainstorm.opset", OPSET)
@@ -474,3 +478,4 @@ class Graph:
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
+        os.replace(f"{path}.new", path)

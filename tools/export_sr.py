@@ -126,7 +126,8 @@ def build(archive, route, name, max_height, max_width):
     old_cells = g.patches(reference, CELL, like=cells)
     old_loss = g.rows(last_loss, like=cells)
     score = losses(g, cells, old_cells, old_loss, route)
-    router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"])
+    router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"],
+                     fallback=PATHS.index("bicubic") + 1)  # the budget is a share of the gain over bicubic
     chosen_loss = g.route_score(router)
     knob = g.affine(g.route_price(router), -1, 0)
 

@@ -17,12 +17,8 @@ typedef enum bs_conv_family {
     BS_FAMILY_DEPTHWISE /* lanes are channels, one group each */
 } bs_conv_family;
 
-/* Where a copy for each constant argument is the point. */
-#define BS_INLINE __attribute__((always_inline))
-
 enum {
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
-    BS_TILE_MAX = 16,   /* no kernel takes more pixels than this */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
     BS_WINOGRAD_POINTS = 36

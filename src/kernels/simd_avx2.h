@@ -37,6 +37,8 @@
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_DOT_PIXELS 2
@@ -69,14 +71,20 @@ static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
 }
 
+static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+{
+    if (part == 4)
+        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
+    else
+        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+}
+
 static inline BS_TARGET void bs_store_part_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == BS_LANES)
         _mm256_storeu_ps(to, v);
-    else if (part == 4)
-        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
     else
-        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+        bs_store_few_avx2(to, v, part);
 }
 
 /* Four vectors -> the four sums of their lanes. */

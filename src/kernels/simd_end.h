@@ -19,6 +19,8 @@
 #undef BS_DEPTHWISE_DEFINE
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -27,6 +29,8 @@
 #undef BS_DOT_PART
 #undef BS_DOT_PIXELS
 #undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
 #undef BS_DOT_UPTO
 #undef BS_DOT_WHOLE
 #undef BS_EACH_1

@@ -41,6 +41,8 @@
 #define BS_OUTER_PIXELS_2 8
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -57,26 +59,33 @@
 #ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
 #define BS_SIMD_NEON_FUNCTIONS
 
-static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
+static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
 {
-    if (part == BS_LANES)
-        return vld1q_f32(from);
     float lanes[4] = { 0, 0, 0, 0 };
     for (int32_t i = 0; i < part; i++)
         lanes[i] = from[i];
     return vld1q_f32(lanes);
 }
 
-static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
+static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
 {
-    if (part == BS_LANES) {
-        vst1q_f32(to, v);
-        return;
-    }
     float lanes[4];
     vst1q_f32(lanes, v);
     for (int32_t i = 0; i < part; i++)
         to[i] = lanes[i];
+}
+
+static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
+{
+    return part == BS_LANES ? vld1q_f32(from) : bs_load_few_neon(from, part);
+}
+
+static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
+{
+    if (part == BS_LANES)
+        vst1q_f32(to, v);
+    else
+        bs_store_few_neon(to, v, part);
 }
 
 static inline float32x4_t bs_load_u8_neon(const uint8_t *from)

@@ -14,7 +14,7 @@
 
 #define BS_V_ZERO() ((BS_V){ 0, 0, 0, 0 })
 #define BS_V_SET1(x) ((BS_V){ x, x, x, x })
-#define BS_V_LOAD(p) bs_load_scalar(p, 4)
+#define BS_V_LOAD(p) bs_load_scalar(p)
 #define BS_V_STORE(p, v) memcpy(p, &(v), sizeof(BS_V))
 #define BS_V_ADD(a, b) ((a) + (b))
 #define BS_V_SUB(a, b) ((a) - (b))
@@ -28,8 +28,8 @@
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
-#define BS_V_LOAD_PART(p, part) ((part) == 4 ? bs_load_scalar(p, 4) : bs_load_scalar(p, part))
-#define BS_V_STORE_PART(p, v, part) memcpy(p, &(v), (size_t)(part) * sizeof(float))
+#define BS_V_LOAD_PART(p, part) ((part) == BS_LANES ? bs_load_scalar(p) : bs_load_few_scalar(p, part))
+#define BS_V_STORE_PART(p, v, part) bs_store_part_scalar(p, v, part)
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -37,6 +37,8 @@
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_DEPTHWISE_PIXELS 4
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -56,11 +58,33 @@
 typedef float bs_v4_scalar __attribute__((vector_size(16)));
 typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
 
-static inline bs_v4_scalar bs_load_scalar(const float *from, int32_t part)
+static inline bs_v4_scalar bs_load_scalar(const float *from)
+{
+    bs_v4_scalar v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+static BS_OUTLINE bs_v4_scalar bs_load_few_scalar(const float *from, int32_t part)
 {
     bs_v4_scalar v = { 0, 0, 0, 0 };
-    memcpy(&v, from, (size_t)part * sizeof(float));
+    for (int32_t i = 0; i < part; i++)
+        v[i] = from[i];
     return v;
+}
+
+static BS_OUTLINE void bs_store_few_scalar(float *to, bs_v4_scalar v, int32_t part)
+{
+    for (int32_t i = 0; i < part; i++)
+        to[i] = v[i];
+}
+
+static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
+{
+    if (part == BS_LANES)
+        memcpy(to, &v, sizeof v);
+    else
+        bs_store_few_scalar(to, v, part);
 }
 
 static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)

@@ -27,4 +27,9 @@
 #define BS_HAVE_NEON_TIER 0
 #endif
 
+/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
+ * kernels. */
+#define BS_INLINE __attribute__((always_inline))
+#define BS_OUTLINE __attribute__((noinline))
+
 #endif

@@ -44,8 +44,8 @@ bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *wh
     const bs_dim_id d = infer->in[index]->dims[axis];
     char text[64];
     if (!bs_dim_is_const(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis, index,
-                             what, bs_dim_text(infer->graph, d, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis,
+                             index, what, bs_dim_text(infer->graph, d, text, sizeof text));
     *n = (int32_t)bs_dim_max(infer->graph, d);
     return true;
 }
@@ -69,11 +69,14 @@ bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, 
 {
     if (n >= low && n <= high)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n, (long long)low,
-                         (long long)high);
+    return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
+                         (long long)low, (long long)high);
 }
 
-bool bs_infer_act(bs_infer *infer, int32_t act) { return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1); }
+bool bs_infer_act(bs_infer *infer, int32_t act)
+{
+    return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1);
+}
 
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
@@ -104,14 +107,16 @@ bool bs_infer_whole(bs_infer *infer, int32_t index)
 {
     if (!bs_value_in_patches(infer->graph, infer->in[index]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is cut into patches, but this needs all of its pixels", index);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is cut into patches, but this needs all of its pixels",
+                         index);
 }
 
 bool bs_infer_no_new_image(bs_infer *infer)
 {
     if (!bs_value_in_patches(infer->graph, &infer->out[0]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the result would be an image (rank 3) without a place in the patched frame");
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                         "the result would be an image (rank 3) without a place in the patched frame");
 }
 
 static int32_t common_divisor(int64_t a, int64_t b)
@@ -152,9 +157,10 @@ static bool window_aligned(bs_infer *infer, const bs_window *w, int32_t axis, in
 {
     if (!bs_value_in_patches(infer->graph, infer->in[0]) || (slack >= 0 && slack < w->stride))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "dimension %d: padding %d with kernel %d moves cells of a patch domain; pad by dilation (kernel-1)/2",
-                         axis, axis == 1 ? w->pad_h : w->pad_w, axis == 1 ? w->kernel_h : w->kernel_w);
+    return bs_infer_fail(
+        infer, BS_ERROR_SHAPE,
+        "dimension %d: padding %d with kernel %d moves cells of a patch domain; pad by dilation (kernel-1)/2", axis,
+        axis == 1 ? w->pad_h : w->pad_w, axis == 1 ? w->kernel_h : w->kernel_w);
 }
 
 bool bs_infer_window(bs_infer *infer, const bs_window *window)
@@ -166,8 +172,8 @@ bool bs_infer_window(bs_infer *infer, const bs_window *window)
            bs_infer_scale(infer, 1, window->stride);
 }
 
-/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than the first: m stride + pad. A whole
- * frame has m = 0, and its windows end at pad beyond it. */
+/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than the first: m stride + pad. A
+ * whole frame has m = 0, and its windows end at pad beyond it. */
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin)
 {
     return out_margin * window->stride + bs_max_i32(window->pad_h, window->pad_w);

@@ -34,9 +34,11 @@ bool bs_infer_whole(bs_infer *infer, int32_t index);
 bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
 bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
-/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output cells
- * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
-typedef struct bs_window { int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation; } bs_window;
+/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output
+ * cells where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
+typedef struct bs_window {
+    int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
+} bs_window;
 bool bs_infer_window(bs_infer *infer, const bs_window *window);
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 

@@ -3,7 +3,10 @@
 #include "ops/common.h"
 #include "ops/span.h"
 
-typedef struct bs_concat_desc { const char *name; int32_t axis; } bs_concat_desc;
+typedef struct bs_concat_desc {
+    const char *name;
+    int32_t axis;
+} bs_concat_desc;
 
 static const bs_field concat_fields[] = {{"axis", 'i'}};
 static const bs_field slice_fields[] = {{"axis", 'i'}, {"start", 'i'}, {"length", 'i'}};
@@ -32,7 +35,8 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     }
     if (bs_value_in_patches(infer->graph, first) &&
         (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale", index);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale",
+                             index);
     return true;
 }
 
@@ -79,7 +83,8 @@ static bs_status concat_run(const bs_call *call)
         bs_span span;
         bs_span_box(&span, out, call->rows);
         const int64_t low = bs_max_i64(span.low[axis + 1], shift[axis]);
-        const int64_t high = bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
+        const int64_t high =
+            bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
         span.low[axis + 1] = low;
         span.count[axis + 1] = high - low;
         bs_span_add(&span, out, NULL, 0);
@@ -90,8 +95,13 @@ static bs_status concat_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_concat = {.name = "concat", .min_in = 1, .max_in = BS_MAX_OPERANDS, .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
-                            .params_bytes = sizeof(bs_concat_desc), BS_FIELDS(concat_fields), .infer = concat_infer,
+const bs_op bs_op_concat = {.name = "concat",
+                            .min_in = 1,
+                            .max_in = BS_MAX_OPERANDS,
+                            .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
+                            .params_bytes = sizeof(bs_concat_desc),
+                            BS_FIELDS(concat_fields),
+                            .infer = concat_infer,
                             .run = concat_run};
 
 bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32_t axis)
@@ -141,8 +151,13 @@ static bs_status slice_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_slice = {.name = "slice", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                           .params_bytes = sizeof(bs_slice_desc), BS_FIELDS(slice_fields), .infer = slice_infer,
+const bs_op bs_op_slice = {.name = "slice",
+                           .min_in = 1,
+                           .max_in = 1,
+                           .flags = BS_OP_SPATIAL,
+                           .params_bytes = sizeof(bs_slice_desc),
+                           BS_FIELDS(slice_fields),
+                           .infer = slice_infer,
                            .run = slice_run};
 
 bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)

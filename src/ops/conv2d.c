@@ -4,8 +4,8 @@
 #include "ops/epilogue.h"
 
 static const bs_field conv2d_fields[] = {
-    {"out", 'i'}, {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'}, {"stride", 'i'}, {"pad", 'i'},
-    {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'}, {"batch_norm", 'i'}, {"act", 'i'}, {"act_param", 'f'},
+    {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
+    {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
 };
 
 /* The descriptor with every default filled in. */
@@ -38,9 +38,11 @@ static conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
 /* Bounds that keep every product of the geometry far inside 32 bits. */
 static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
 {
-    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) && bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
+    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
+           bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
            bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
-           bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) && bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
+           bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
            bs_infer_field(infer, "pad", desc->pad, BS_PAD_VALID, 1 << 15) &&
            bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
            bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
@@ -54,8 +56,9 @@ static bool conv2d_infer(bs_infer *infer)
         return false;
     const conv2d_form form = conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0: %d channels in and %d out are not divisible by %d groups",
-                             channels, desc->out, form.geometry.groups);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension 0: %d channels in and %d out are not divisible by %d groups", channels,
+                             desc->out, form.geometry.groups);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, desc->out);
     return bs_infer_window(infer, &form.window);
 }
@@ -135,7 +138,8 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
 
-/* Batch norm y = (x - mean) scale + shift, scale = weight / sqrt(var + 1e-5), is linear: it goes into weights and bias. */
+/* Batch norm y = (x - mean) scale + shift, scale = weight / sqrt(var + 1e-5), is linear: it goes into weights and
+ * bias. */
 static float conv2d_norm_scale(const float *const *norm, int32_t o)
 {
     return norm[0] ? norm[0][o] / sqrtf(norm[3][o] + 1e-5f) : 1.0f;
@@ -159,8 +163,8 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, c
     }
 }
 
-static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight, const float *const *norm,
-                        uint64_t behind, void *prepared)
+static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
+                        const float *const *norm, uint64_t behind, void *prepared)
 {
     if (plan->algorithm == BS_CONV_REFERENCE) {
         conv2d_fold_weights(weight, norm, g, prepared);
@@ -172,8 +176,8 @@ static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, con
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
 }
 
-static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                           void *prepared)
+static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
+                           const void *const *weights, void *prepared)
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
@@ -195,15 +199,16 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout =
-        bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
     const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param, (const float *)(const void *)(memory + layout.bias),
+    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
+                                  (const float *)(const void *)(memory + layout.bias),
                                   desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
     return epilogue;
 }
 
-/* Sum of one output element over ky, kx, ci in this order. x: first sample of its window, first channel of its group. */
+/* Sum of one output element over ky, kx, ci in this order. x: first sample of its window, first channel of its
+ * group. */
 static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const float *x, const float *weight)
 {
     const int32_t channels = g->in_channels / g->groups, taps = g->kernel_h * g->kernel_w;
@@ -284,10 +289,19 @@ static bs_status conv2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_conv2d = {.name = "conv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
-                            .params_bytes = sizeof(bs_conv2d_desc), BS_FIELDS(conv2d_fields), .infer = conv2d_infer,
-                            .halo = conv2d_halo, .flops = conv2d_flops, .weights = conv2d_weights, .plan = conv2d_plan,
-                            .prepare = conv2d_prepare, .run = conv2d_run};
+const bs_op bs_op_conv2d = {.name = "conv2d",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
+                            .params_bytes = sizeof(bs_conv2d_desc),
+                            BS_FIELDS(conv2d_fields),
+                            .infer = conv2d_infer,
+                            .halo = conv2d_halo,
+                            .flops = conv2d_flops,
+                            .weights = conv2d_weights,
+                            .plan = conv2d_plan,
+                            .prepare = conv2d_prepare,
+                            .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 {

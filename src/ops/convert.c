@@ -1,6 +1,6 @@
 /* ops/convert.c - between element types, with a scale.
- * Relies on span.h, the storage conversions of dtype.c and kernels/elementwise.h. Must never let codes depend on the tier.
- * Integers to integers at scale 1 stay integers, so that large i32 are exact. */
+ * Relies on span.h, the storage conversions of dtype.c and kernels/elementwise.h. Must never let codes depend on the
+ * tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
 #include "kernels/elementwise.h"
 #include "ops/common.h"
 #include "ops/span.h"
@@ -40,14 +40,23 @@ static void convert_range(convert_job *job, int32_t code_bits)
 static void convert_store_code(void *at, bs_dtype to, int64_t code)
 {
     switch (to) {
-    case BS_U8: *(uint8_t *)at = (uint8_t)code; break;
-    case BS_I8: *(int8_t *)at = (int8_t)code; break;
-    case BS_I32: *(int32_t *)at = (int32_t)code; break;
-    case BS_U16: *(uint16_t *)at = (uint16_t)code; break;
+    case BS_U8:
+        *(uint8_t *)at = (uint8_t)code;
+        break;
+    case BS_I8:
+        *(int8_t *)at = (int8_t)code;
+        break;
+    case BS_I32:
+        *(int32_t *)at = (int32_t)code;
+        break;
+    case BS_U16:
+        *(uint16_t *)at = (uint16_t)code;
+        break;
     case BS_F32:
     case BS_F16:
     case BS_BF16:
-    case BS_DTYPE_COUNT: break;
+    case BS_DTYPE_COUNT:
+        break;
     }
 }
 
@@ -83,7 +92,10 @@ static void convert_codes(const void *context, int64_t n, char *const *at, const
     const convert_job *job = context;
     for (int64_t i = 0; i < n; i++) {
         const int64_t code = convert_load_code(at[1] + i * step[1], job->from);
-        convert_store_code(at[0] + i * step[0], job->to, code < job->low ? job->low : code > job->high ? job->high : code);
+        convert_store_code(at[0] + i * step[0], job->to,
+                           code < job->low    ? job->low
+                           : code > job->high ? job->high
+                                              : code);
     }
 }
 
@@ -121,7 +133,8 @@ static void convert_fast(const void *context, int64_t n, char *const *at, const 
 static bs_status convert_run(const bs_call *call)
 {
     const bs_convert_desc *desc = call->params;
-    convert_job job = {call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
+    convert_job job = {
+        call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
     convert_range(&job, desc->code_bits);
     const bool codes = convert_is_integer(job.from) && convert_is_integer(job.to) && desc->scale == 0.0f;
     bs_span span;
@@ -131,8 +144,13 @@ static bs_status convert_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_convert = {.name = "convert", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                             .params_bytes = sizeof(bs_convert_desc), BS_FIELDS(convert_fields), .infer = convert_infer,
+const bs_op bs_op_convert = {.name = "convert",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .flags = BS_OP_SPATIAL,
+                             .params_bytes = sizeof(bs_convert_desc),
+                             BS_FIELDS(convert_fields),
+                             .infer = convert_infer,
                              .run = convert_run};
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)

@@ -7,16 +7,19 @@
 #include "ops/epilogue.h"
 
 static const bs_field deconv2d_fields[] = {
-    {"out", 'i'}, {"kernel", 'i'}, {"stride", 'i'}, {"pad", 'i'}, {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},
-    {"act_param", 'f'},
+    {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
+    {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
 };
 
-typedef struct deconv2d_form { int32_t in, out, kernel, stride, pad, output_pad; } deconv2d_form;
+typedef struct deconv2d_form {
+    int32_t in, out, kernel, stride, pad, output_pad;
+} deconv2d_form;
 
 static deconv2d_form deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels)
 {
-    const deconv2d_form form = {channels, desc->out, bs_or_default(desc->kernel, 3), bs_or_default(desc->stride, 1),
-                                desc->pad, desc->output_pad};
+    const deconv2d_form form = {
+        channels,  desc->out,       bs_or_default(desc->kernel, 3), bs_or_default(desc->stride, 1),
+        desc->pad, desc->output_pad};
     return form;
 }
 
@@ -30,7 +33,8 @@ static deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *node
 
 static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
-    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) && bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
+    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
+           bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
            bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_field(infer, "pad", desc->pad, 0, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
@@ -48,15 +52,16 @@ static bool deconv2d_infer(bs_infer *infer)
     if (f.output_pad >= f.stride && f.output_pad > 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                             "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
+        return bs_infer_fail(
+            infer, BS_ERROR_SHAPE,
+            "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, f.out);
     return bs_infer_extent(infer, 1, f.stride, extra, 1) && bs_infer_extent(infer, 2, f.stride, extra, 1) &&
            bs_infer_scale(infer, f.stride, 1);
 }
 
-/* From the relation above, for the last output (of stride x operand + extra) and its first tap; the first output reaches
- * no farther: floor((m - pad + kernel - 1) / stride). */
+/* From the relation above, for the last output (of stride x operand + extra) and its first tap; the first output
+ * reaches no farther: floor((m - pad + kernel - 1) / stride). */
 static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t m)
 {
     const deconv2d_form f = deconv2d_form_at(graph, node);
@@ -114,12 +119,13 @@ static uint64_t deconv2d_plain_floats(const deconv2d_form *f)
 static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
-    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)), f->out, act);
+    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)),
+                             f->out, act);
 }
 
 /* Prepared: packed phases, bias, slopes, and room for one phase before it is packed. */
-static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                          bs_node_plan *plan)
+static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                          int32_t max_w, bs_node_plan *plan)
 {
     const bs_deconv2d_desc *desc = node->params;
     const deconv2d_form f = deconv2d_form_at(graph, node);
@@ -129,17 +135,20 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
-        plan->prepared_bytes += bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
+        plan->prepared_bytes +=
+            bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
-static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b, const float *weight, float *oihw)
+static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b, const float *weight,
+                           float *oihw)
 {
     for (int32_t o = 0; o < f->out; o++)
         for (int32_t c = 0; c < f->in; c++)
             for (int32_t u = 0; u < g->kernel_h; u++)
                 for (int32_t v = 0; v < g->kernel_w; v++) {
-                    const int32_t ky = a + f->stride * (g->kernel_h - 1 - u), kx = b + f->stride * (g->kernel_w - 1 - v);
+                    const int32_t ky = a + f->stride * (g->kernel_h - 1 - u),
+                                  kx = b + f->stride * (g->kernel_w - 1 - v);
                     *oihw++ = weight[(((ptrdiff_t)c * f->out + o) * f->kernel + ky) * f->kernel + kx];
                 }
 }
@@ -156,8 +165,8 @@ static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *wei
     }
 }
 
-static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                             void *prepared)
+static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
+                             const void *const *weights, void *prepared)
 {
     const bs_deconv2d_desc *desc = node->params;
     const deconv2d_form f = deconv2d_form_at(graph, node);
@@ -181,7 +190,8 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     const bs_deconv2d_desc *desc = call->params;
     const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param, (const float *)(const void *)(memory + layout.bias),
+    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
+                                  (const float *)(const void *)(memory + layout.bias),
                                   desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
     return epilogue;
 }
@@ -197,7 +207,8 @@ static float deconv2d_sum(const deconv2d_form *f, const bs_operand *in, const fl
     float sum = 0.0f;
     for (int32_t ky = deconv2d_first_tap(f, y0); ky < f->kernel; ky += f->stride)
         for (int32_t kx = deconv2d_first_tap(f, x0); kx < f->kernel; kx += f->stride) {
-            const float *tap = x + (y0 + f->pad - ky) / f->stride * in->stride[1] + (x0 + f->pad - kx) / f->stride * in->stride[2];
+            const float *tap =
+                x + (y0 + f->pad - ky) / f->stride * in->stride[1] + (x0 + f->pad - kx) / f->stride * in->stride[2];
             for (int32_t c = 0; c < f->in; c++)
                 sum += tap[c * in->stride[0]] * weight[(((ptrdiff_t)c * f->out + o) * f->kernel + ky) * f->kernel + kx];
         }
@@ -225,8 +236,8 @@ static int32_t deconv2d_start(const deconv2d_form *f, int32_t low, int32_t a)
     return low + (behind < 0 ? behind + f->stride : behind);
 }
 
-static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b,
-                                  int32_t row)
+static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
+                                  int32_t b, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t y = deconv2d_start(f, out->rect.y0, a), x = deconv2d_start(f, out->rect.x0, b), s = f->stride;
@@ -291,10 +302,19 @@ static bs_status deconv2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_deconv2d = {.name = "deconv2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
-                              .params_bytes = sizeof(bs_deconv2d_desc), BS_FIELDS(deconv2d_fields), .infer = deconv2d_infer,
-                              .halo = deconv2d_halo, .flops = deconv2d_flops, .weights = deconv2d_weights,
-                              .plan = deconv2d_plan, .prepare = deconv2d_prepare, .run = deconv2d_run};
+const bs_op bs_op_deconv2d = {.name = "deconv2d",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
+                              .params_bytes = sizeof(bs_deconv2d_desc),
+                              BS_FIELDS(deconv2d_fields),
+                              .infer = deconv2d_infer,
+                              .halo = deconv2d_halo,
+                              .flops = deconv2d_flops,
+                              .weights = deconv2d_weights,
+                              .plan = deconv2d_plan,
+                              .prepare = deconv2d_prepare,
+                              .run = deconv2d_run};
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
 {

@@ -1,142 +1,30 @@
-/* ops/elementwise.c - add, sub, mul, activation, prelu, clip, affine, batch_norm.
+/* ops/elementwise.c - activation, prelu, clip, affine, batch_norm.
  * Relies on span.h for the walk. Must never look at neighbours: an element of the result depends on the elements at
  * its own place only, so all of these are exact in patch domains. One code for every tier: results are the same. */
 #include "ops/common.h"
 #include "ops/span.h"
 
-typedef struct bs_activation_desc { const char *name; int32_t act; float param; } bs_activation_desc;
-typedef struct bs_prelu_desc { const char *name; } bs_prelu_desc;
-typedef struct bs_clip_desc { const char *name; float low, high; } bs_clip_desc;
-typedef struct bs_affine_desc { const char *name; float scale, offset; } bs_affine_desc;
+typedef struct bs_activation_desc {
+    const char *name;
+    int32_t act;
+    float param;
+} bs_activation_desc;
+typedef struct bs_prelu_desc {
+    const char *name;
+} bs_prelu_desc;
+typedef struct bs_clip_desc {
+    const char *name;
+    float low, high;
+} bs_clip_desc;
+typedef struct bs_affine_desc {
+    const char *name;
+    float scale, offset;
+} bs_affine_desc;
 
 static const bs_field activation_fields[] = {{"act", 'i'}, {"param", 'f'}};
 static const bs_field clip_fields[] = {{"low", 'f'}, {"high", 'f'}};
 static const bs_field affine_fields[] = {{"scale", 'f'}, {"offset", 'f'}};
 static const bs_field batch_norm_fields[] = {{"epsilon", 'f'}};
-
-static bool all_f32_contiguous(const ptrdiff_t *step, int32_t operands)
-{
-    for (int32_t i = 0; i < operands; i++)
-        if (step[i] != 4)
-            return false;
-    return true;
-}
-
-/* --------------------------------------------------------------------------------------------- add, sub, mul */
-
-/* Dimensions of b that are 1 where a's are not. Compared as the graph has them: a clipped cell may be 1 high too. */
-static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
-{
-    uint32_t mask = 0;
-    for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
-            mask |= 1u << d;
-    return mask;
-}
-
-static bool binary_dims_fit(bs_infer *infer)
-{
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    for (int32_t d = 0; d < b->rank; d++) {
-        char left[64], right[64];
-        if (a->dims[d] == b->dims[d] ||
-            (bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1))
-            continue;
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand 1", d,
-                             bs_dim_text(infer->graph, a->dims[d], left, sizeof left),
-                             bs_dim_text(infer->graph, b->dims[d], right, sizeof right));
-    }
-    return true;
-}
-
-/* Beside a patch, a root image would have to be cut too: only what is the same for every pixel may be captured. */
-static bool binary_frames_fit(bs_infer *infer)
-{
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (!bs_value_in_patches(infer->graph, a) || b->rank != 3)
-        return true;
-    const bool constant = (binary_broadcast(a, b) & 6u) == 6u;
-    if (b->domain != a->domain && !constant)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 1 is a whole image beside patches; cut it with bs_patches (like)");
-    if (b->domain == a->domain && (a->scale_num != b->scale_num || a->scale_den != b->scale_den))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operands have frames of different scale");
-    return true;
-}
-
-static bool binary_infer(bs_infer *infer)
-{
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (a->dtype != BS_F32 && a->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(a->dtype));
-    if (!bs_infer_dtype(infer, 1, a->dtype))
-        return false;
-    /* b of rank 1 beside an image: one value a channel */
-    if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
-        return bs_infer_rank(infer, 1, a->rank, a->rank);
-    return binary_dims_fit(infer) && binary_frames_fit(infer);
-}
-
-/* The three loops differ in one operator. i32 wraps: unsigned, because signed overflow is undefined. */
-#define BINARY_LOOP(type, expression)                                                            \
-    for (int64_t i = 0; i < n; i++) {                                                            \
-        const type a = *(const type *)(const void *)(at[1] + i * step[1]);                       \
-        const type b = *(const type *)(const void *)(at[2] + i * step[2]);                       \
-        *(type *)(void *)(at[0] + i * step[0]) = expression;                                     \
-    }
-#define BINARY_INNER(op, operator)                                                               \
-    static void op##_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
-    {                                                                                            \
-        (void)context;                                                                           \
-        if (!all_f32_contiguous(step, 3)) {                                                      \
-            BINARY_LOOP(float, a operator b)                                                     \
-            return;                                                                              \
-        }                                                                                        \
-        float *out = (float *)(void *)at[0];                                                     \
-        const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2]; \
-        for (int64_t i = 0; i < n; i++)                                                          \
-            out[i] = a[i] operator b[i];                                                         \
-    }                                                                                            \
-    static void op##_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
-    {                                                                                            \
-        (void)context;                                                                           \
-        BINARY_LOOP(uint32_t, a operator b)                                                      \
-    }
-BINARY_INNER(add, +)
-BINARY_INNER(sub, -)
-BINARY_INNER(mul, *)
-#undef BINARY_INNER
-#undef BINARY_LOOP
-
-static bs_status binary_run(const bs_call *call, bs_span_inner f32, bs_span_inner i32)
-{
-    const int32_t *in = bs_node_in(call->graph, call->node);
-    const bs_value_info *a = bs_value_get(call->graph, in[0]), *b = bs_value_get(call->graph, in[1]);
-    bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
-    bs_span_add(&span, &call->in[1], NULL, binary_broadcast(a, b));
-    bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, NULL);
-    return BS_OK;
-}
-
-static bs_status add_run(const bs_call *call) { return binary_run(call, add_inner_f32, add_inner_i32); }
-static bs_status sub_run(const bs_call *call) { return binary_run(call, sub_inner_f32, sub_inner_i32); }
-static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inner_f32, mul_inner_i32); }
-
-/* A macro so that each is a plain constant table. */
-#define BINARY_OP(op)                                                                        \
-    extern const bs_op bs_op_##op;                                                           \
-    const bs_op bs_op_##op = {.name = #op, .min_in = 2, .max_in = 2, .infer = binary_infer,  \
-                              .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, .run = op##_run};      \
-    bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)                                \
-    {                                                                                        \
-        const int32_t in[2] = {a.id, b.id};                                                  \
-        return bs_op_build(graph, &bs_op_##op, in, 2, NULL);                                 \
-    }
-BINARY_OP(add)
-BINARY_OP(sub)
-BINARY_OP(mul)
-#undef BINARY_OP
 
 /* ----------------------------------------------------------------------------------- activation, clip, affine */
 
@@ -168,7 +56,7 @@ static void relu_contiguous(int64_t n, float *out, const float *x)
 static void activation_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const bs_activation_desc *desc = context;
-    if (desc->act == BS_RELU && all_f32_contiguous(step, 2)) {
+    if (desc->act == BS_RELU && bs_span_dense_f32(step, 2)) {
         relu_contiguous(n, (float *)(void *)at[0], (const float *)(const void *)at[1]);
         return;
     }
@@ -179,9 +67,14 @@ static void activation_inner(const void *context, int64_t n, char *const *at, co
 
 static bs_status activation_run(const bs_call *call) { return unary_run(call, activation_inner); }
 
-const bs_op bs_op_activation = {.name = "activation", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                                .params_bytes = sizeof(bs_activation_desc), BS_FIELDS(activation_fields),
-                                .infer = activation_infer, .run = activation_run};
+const bs_op bs_op_activation = {.name = "activation",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .flags = BS_OP_SPATIAL,
+                                .params_bytes = sizeof(bs_activation_desc),
+                                BS_FIELDS(activation_fields),
+                                .infer = activation_infer,
+                                .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
 {
@@ -193,7 +86,8 @@ static bool clip_infer(bs_infer *infer)
 {
     const bs_clip_desc *desc = infer->params;
     if (!(desc->low <= desc->high))
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "low %g is not <= high %g", (double)desc->low, (double)desc->high);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "low %g is not <= high %g", (double)desc->low,
+                             (double)desc->high);
     return unary_infer(infer);
 }
 
@@ -210,7 +104,7 @@ static void clip_inner(const void *context, int64_t n, char *const *at, const pt
     const float low = desc->low, high = desc->high;
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1];
-    if (all_f32_contiguous(step, 2))
+    if (bs_span_dense_f32(step, 2))
         for (int64_t i = 0; i < n; i++)
             out[i] = clip_one(x[i], low, high);
     else
@@ -220,8 +114,13 @@ static void clip_inner(const void *context, int64_t n, char *const *at, const pt
 
 static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inner); }
 
-const bs_op bs_op_clip = {.name = "clip", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                          .params_bytes = sizeof(bs_clip_desc), BS_FIELDS(clip_fields), .infer = clip_infer,
+const bs_op bs_op_clip = {.name = "clip",
+                          .min_in = 1,
+                          .max_in = 1,
+                          .flags = BS_OP_SPATIAL,
+                          .params_bytes = sizeof(bs_clip_desc),
+                          BS_FIELDS(clip_fields),
+                          .infer = clip_infer,
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -234,14 +133,25 @@ static void affine_inner(const void *context, int64_t n, char *const *at, const 
 {
     const bs_affine_desc *desc = context;
     const float scale = desc->scale, offset = desc->offset;
-    for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) = *(const float *)(const void *)(at[1] + i * step[1]) * scale + offset;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    if (bs_span_dense_f32(step, 2))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = x[i] * scale + offset;
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * (step[0] / 4)] = x[i * (step[1] / 4)] * scale + offset;
 }
 
 static bs_status affine_run(const bs_call *call) { return unary_run(call, affine_inner); }
 
-const bs_op bs_op_affine = {.name = "affine", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                            .params_bytes = sizeof(bs_affine_desc), BS_FIELDS(affine_fields), .infer = unary_infer,
+const bs_op bs_op_affine = {.name = "affine",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL,
+                            .params_bytes = sizeof(bs_affine_desc),
+                            BS_FIELDS(affine_fields),
+                            .infer = unary_infer,
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
@@ -273,11 +183,15 @@ static int32_t prelu_weights(const bs_graph *graph, const bs_node *node, bs_weig
 static void prelu_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     (void)context;
-    for (int64_t i = 0; i < n; i++) {
-        const float x = *(const float *)(const void *)(at[1] + i * step[1]);
-        const float slope = *(const float *)(const void *)(at[2] + i * step[2]);
-        *(float *)(void *)(at[0] + i * step[0]) = x > 0.0f ? x : x * slope;
-    }
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1], *slope = (const float *)(const void *)at[2];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4, p = step[2] / 4;
+    if (bs_span_dense_f32(step, 3)) /* channels last: a pixel */
+        for (int64_t i = 0; i < n; i++)
+            out[i] = x[i] > 0.0f ? x[i] : x[i] * slope[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * o] = x[i * s] > 0.0f ? x[i * s] : x[i * s] * slope[i * p];
 }
 
 static bs_status prelu_run(const bs_call *call)
@@ -290,8 +204,13 @@ static bs_status prelu_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_prelu = {.name = "prelu", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                           .params_bytes = sizeof(bs_prelu_desc), .infer = channel_infer, .weights = prelu_weights,
+const bs_op bs_op_prelu = {.name = "prelu",
+                           .min_in = 1,
+                           .max_in = 1,
+                           .flags = BS_OP_SPATIAL,
+                           .params_bytes = sizeof(bs_prelu_desc),
+                           .infer = channel_infer,
+                           .weights = prelu_weights,
                            .run = prelu_run};
 
 bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name)
@@ -309,8 +228,8 @@ static int32_t batch_norm_weights(const bs_graph *graph, const bs_node *node, bs
 }
 
 /* Prepared: scale [C], offset [C]. */
-static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                            bs_node_plan *plan)
+static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                            int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
     plan->prepared_bytes = 2 * bs_align_u64(4 * (uint64_t)first_dim(graph, node));
@@ -333,10 +252,12 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
 static void batch_norm_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     (void)context;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    const float *scale = (const float *)(const void *)at[2], *offset = (const float *)(const void *)at[3];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4, p = step[2] / 4;
     for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) = *(const float *)(const void *)(at[1] + i * step[1]) *
-                                                      *(const float *)(const void *)(at[2] + i * step[2]) +
-                                                  *(const float *)(const void *)(at[3] + i * step[3]);
+        out[i * o] = x[i * s] * scale[i * p] + offset[i * p];
 }
 
 static bs_status batch_norm_run(const bs_call *call)
@@ -351,10 +272,17 @@ static bs_status batch_norm_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_batch_norm = {.name = "batch_norm", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                                .params_bytes = sizeof(bs_norm_desc), BS_FIELDS(batch_norm_fields),
-                                .infer = channel_infer, .weights = batch_norm_weights, .plan = batch_norm_plan,
-                                .prepare = batch_norm_prepare, .run = batch_norm_run};
+const bs_op bs_op_batch_norm = {.name = "batch_norm",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .flags = BS_OP_SPATIAL,
+                                .params_bytes = sizeof(bs_norm_desc),
+                                BS_FIELDS(batch_norm_fields),
+                                .infer = channel_infer,
+                                .weights = batch_norm_weights,
+                                .plan = batch_norm_plan,
+                                .prepare = batch_norm_prepare,
+                                .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {

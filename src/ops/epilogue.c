@@ -27,16 +27,27 @@ bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
     task->low = 0.0f;
     task->high = epilogue->param == 0.0f ? 1.0f : epilogue->param;
     switch (epilogue->act) {
-    case BS_ACT_NONE: task->activation = BS_CONV_NONE; return true;
-    case BS_RELU: task->activation = BS_CONV_RELU; return true;
-    case BS_LEAKY_RELU: task->activation = BS_CONV_LEAKY; return true;
-    case BS_PRELU: task->activation = BS_CONV_PRELU; return true;
-    case BS_CLIP: task->activation = BS_CONV_CLIP; return true;
+    case BS_ACT_NONE:
+        task->activation = BS_CONV_NONE;
+        return true;
+    case BS_RELU:
+        task->activation = BS_CONV_RELU;
+        return true;
+    case BS_LEAKY_RELU:
+        task->activation = BS_CONV_LEAKY;
+        return true;
+    case BS_PRELU:
+        task->activation = BS_CONV_PRELU;
+        return true;
+    case BS_CLIP:
+        task->activation = BS_CONV_CLIP;
+        return true;
     case BS_SIGMOID:
     case BS_TANH:
     case BS_GELU:
     case BS_SILU:
-    case BS_ACT_COUNT: break;
+    case BS_ACT_COUNT:
+        break;
     }
     task->activation = BS_CONV_NONE;
     return false;

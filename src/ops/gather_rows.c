@@ -7,8 +7,8 @@
 static bool gather_rows_infer(bs_infer *infer)
 {
     const bs_value_info *indices = infer->in[0], *table = infer->in[1];
-    if (!bs_infer_dtype(infer, 0, BS_I32) || !bs_infer_rank(infer, 0, 1, 1) || !bs_infer_rank(infer, 1, 1, BS_MAX_RANK) ||
-        !bs_infer_whole(infer, 1))
+    if (!bs_infer_dtype(infer, 0, BS_I32) || !bs_infer_rank(infer, 0, 1, 1) ||
+        !bs_infer_rank(infer, 1, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 1))
         return false;
     infer->out[0].dtype = table->dtype;
     infer->out[0].rank = table->rank;
@@ -48,8 +48,12 @@ static bs_status gather_rows_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_gather_rows = {.name = "gather_rows", .min_in = 2, .max_in = 2, .flags = BS_OP_CAPTURE,
-                                 .infer = gather_rows_infer, .run = gather_rows_run};
+const bs_op bs_op_gather_rows = {.name = "gather_rows",
+                                 .min_in = 2,
+                                 .max_in = 2,
+                                 .flags = BS_OP_CAPTURE,
+                                 .infer = gather_rows_infer,
+                                 .run = gather_rows_run};
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 {
@@ -59,7 +63,10 @@ bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 
 /* ---------------------------------------------------------------------------------------------------- constant */
 
-typedef struct bs_constant_desc { const char *name; int32_t dtype, rank, dim[BS_MAX_RANK]; } bs_constant_desc;
+typedef struct bs_constant_desc {
+    const char *name;
+    int32_t dtype, rank, dim[BS_MAX_RANK];
+} bs_constant_desc;
 
 static const bs_field constant_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
                                            {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
@@ -68,7 +75,8 @@ static bool constant_infer(bs_infer *infer)
 {
     const bs_constant_desc *desc = infer->params;
     if (desc->dtype != BS_F32 && desc->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32", bs_dtype_name((bs_dtype)desc->dtype));
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
+                             bs_dtype_name((bs_dtype)desc->dtype));
     if (!bs_infer_field(infer, "rank", desc->rank, 0, BS_MAX_RANK))
         return false;
     infer->out[0].dtype = (bs_dtype)desc->dtype;
@@ -109,9 +117,15 @@ static bs_status constant_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_constant = {.name = "constant", .min_in = 0, .max_in = 0, .flags = BS_OP_SPATIAL,
-                              .params_bytes = sizeof(bs_constant_desc), BS_FIELDS(constant_fields),
-                              .infer = constant_infer, .weights = constant_weights, .run = constant_run};
+const bs_op bs_op_constant = {.name = "constant",
+                              .min_in = 0,
+                              .max_in = 0,
+                              .flags = BS_OP_SPATIAL,
+                              .params_bytes = sizeof(bs_constant_desc),
+                              BS_FIELDS(constant_fields),
+                              .infer = constant_infer,
+                              .weights = constant_weights,
+                              .run = constant_run};
 
 bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape)
 {

@@ -1,6 +1,6 @@
 /* ops/linear.c - x W^T + b on the last dimension.
- * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many there
- * are or where they stand. Must never let rows influence each other. */
+ * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many
+ * there are or where they stand. Must never let rows influence each other. */
 #include "ops/epilogue.h"
 
 static const bs_field linear_fields[] = {{"out", 'i'}, {"no_bias", 'i'}, {"act", 'i'}, {"act_param", 'f'}};
@@ -72,8 +72,8 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
 }
 
-static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                           void *prepared)
+static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
+                           const void *const *weights, void *prepared)
 {
     const bs_linear_desc *desc = node->params;
     const int32_t inputs = linear_inputs(graph, node);
@@ -117,7 +117,8 @@ static void linear_line(const linear_job *job, const float *x, float *y)
 static void linear_lines_reference(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     for (int64_t i = 0; i < n; i++)
-        linear_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+        linear_line(context, (const float *)(const void *)(at[1] + i * step[1]),
+                    (float *)(void *)(at[0] + i * step[0]));
 }
 
 static void linear_activate(const linear_job *job, float *y)
@@ -127,7 +128,8 @@ static void linear_activate(const linear_job *job, float *y)
 }
 
 /* `n` lines as the pixels of one image row; in_pixel and out_pixel in floats. */
-static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdiff_t in_pixel, float *y, ptrdiff_t out_pixel)
+static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdiff_t in_pixel, float *y,
+                         ptrdiff_t out_pixel)
 {
     bs_conv_task task;
     memset(&task, 0, sizeof task);
@@ -162,8 +164,8 @@ static void linear_lines_fast(const void *context, int64_t n, char *const *at, c
     const float *x = (const float *)(const void *)at[1];
     float *y = (float *)(void *)at[0];
     const ptrdiff_t in_pixel = step[1] / 4, out_pixel = step[0] / 4;
-    const bool dense = job->in_step == 1 && job->out_step == 1 && n <= INT32_MAX && in_pixel >= 0 && in_pixel <= INT32_MAX &&
-                       out_pixel >= 0 && out_pixel <= INT32_MAX;
+    const bool dense = job->in_step == 1 && job->out_step == 1 && n <= INT32_MAX && in_pixel >= 0 &&
+                       in_pixel <= INT32_MAX && out_pixel >= 0 && out_pixel <= INT32_MAX;
     if (dense) {
         linear_block(job, n, x, in_pixel, y, out_pixel);
         return;
@@ -204,9 +206,17 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_linear = {.name = "linear", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_linear_desc),
-                            BS_FIELDS(linear_fields), .infer = linear_infer, .flops = linear_flops,
-                            .weights = linear_weights, .plan = linear_plan, .prepare = linear_prepare, .run = linear_run};
+const bs_op bs_op_linear = {.name = "linear",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .params_bytes = sizeof(bs_linear_desc),
+                            BS_FIELDS(linear_fields),
+                            .infer = linear_infer,
+                            .flops = linear_flops,
+                            .weights = linear_weights,
+                            .plan = linear_plan,
+                            .prepare = linear_prepare,
+                            .run = linear_run};
 
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 {

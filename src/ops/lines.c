@@ -4,7 +4,10 @@
 #include "ops/common.h"
 #include "ops/span.h"
 
-typedef struct bs_topk_desc { const char *name; int32_t k; } bs_topk_desc;
+typedef struct bs_topk_desc {
+    const char *name;
+    int32_t k;
+} bs_topk_desc;
 
 static const bs_field layer_norm_fields[] = {{"epsilon", 'f'}};
 static const bs_field reduce_fields[] = {{"kind", 'i'}, {"axis", 'i'}, {"keep", 'i'}};
@@ -106,7 +109,8 @@ static void softmax_line(const lines_job *job, const float *x, float *y)
 static void softmax_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     for (int64_t i = 0; i < n; i++)
-        softmax_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+        softmax_line(context, (const float *)(const void *)(at[1] + i * step[1]),
+                     (float *)(void *)(at[0] + i * step[0]));
 }
 
 static bs_status softmax_run(const bs_call *call)
@@ -118,8 +122,8 @@ static bs_status softmax_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_softmax = {.name = "softmax", .min_in = 1, .max_in = 1, .infer = lines_last_f32, .flops = softmax_flops,
-                             .run = softmax_run};
+const bs_op bs_op_softmax = {
+    .name = "softmax", .min_in = 1, .max_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
 
@@ -157,7 +161,8 @@ static void layer_norm_line(const lines_job *job, const float *x, float *y)
 static void layer_norm_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     for (int64_t i = 0; i < n; i++)
-        layer_norm_line(context, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+        layer_norm_line(context, (const float *)(const void *)(at[1] + i * step[1]),
+                        (float *)(void *)(at[0] + i * step[0]));
 }
 
 static bs_status layer_norm_run(const bs_call *call)
@@ -172,9 +177,15 @@ static bs_status layer_norm_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_layer_norm = {.name = "layer_norm", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_norm_desc),
-                                BS_FIELDS(layer_norm_fields), .infer = layer_norm_infer, .flops = softmax_flops,
-                                .weights = layer_norm_weights, .run = layer_norm_run};
+const bs_op bs_op_layer_norm = {.name = "layer_norm",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .params_bytes = sizeof(bs_norm_desc),
+                                BS_FIELDS(layer_norm_fields),
+                                .infer = layer_norm_infer,
+                                .flops = softmax_flops,
+                                .weights = layer_norm_weights,
+                                .run = layer_norm_run};
 
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
@@ -222,7 +233,8 @@ static float reduce_line(const lines_job *job, const float *x)
 static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) = reduce_line(context, (const float *)(const void *)(at[1] + i * step[1]));
+        *(float *)(void *)(at[0] + i * step[0]) =
+            reduce_line(context, (const float *)(const void *)(at[1] + i * step[1]));
 }
 
 static bs_status reduce_run(const bs_call *call)
@@ -236,9 +248,15 @@ static bs_status reduce_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_reduce = {.name = "reduce", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                            .params_bytes = sizeof(bs_reduce_desc), BS_FIELDS(reduce_fields), .infer = reduce_infer,
-                            .flops = reduce_flops, .run = reduce_run};
+const bs_op bs_op_reduce = {.name = "reduce",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL,
+                            .params_bytes = sizeof(bs_reduce_desc),
+                            BS_FIELDS(reduce_fields),
+                            .infer = reduce_infer,
+                            .flops = reduce_flops,
+                            .run = reduce_run};
 
 bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
 {
@@ -282,7 +300,8 @@ static void argmax_lines(const void *context, int64_t n, char *const *at, const 
     const bool f32 = job->call->in[0].dtype == BS_F32;
     for (int64_t i = 0; i < n; i++) {
         const void *x = at[1] + i * step[1];
-        *(int32_t *)(void *)(at[0] + i * step[0]) = f32 ? argmax_f32(x, job->n, job->in_step) : argmax_i32(x, job->n, job->in_step);
+        *(int32_t *)(void *)(at[0] + i * step[0]) =
+            f32 ? argmax_f32(x, job->n, job->in_step) : argmax_i32(x, job->n, job->in_step);
     }
 }
 
@@ -294,8 +313,8 @@ static bs_status argmax_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_argmax = {.name = "argmax", .min_in = 1, .max_in = 1, .infer = argmax_infer, .flops = reduce_flops,
-                            .run = argmax_run};
+const bs_op bs_op_argmax = {
+    .name = "argmax", .min_in = 1, .max_in = 1, .infer = argmax_infer, .flops = reduce_flops, .run = argmax_run};
 
 bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
 
@@ -359,8 +378,14 @@ static bs_status topk_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_topk = {.name = "topk", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_topk_desc),
-                          BS_FIELDS(topk_fields), .infer = topk_infer, .flops = reduce_flops, .run = topk_run};
+const bs_op bs_op_topk = {.name = "topk",
+                          .min_in = 1,
+                          .max_in = 1,
+                          .params_bytes = sizeof(bs_topk_desc),
+                          BS_FIELDS(topk_fields),
+                          .infer = topk_infer,
+                          .flops = reduce_flops,
+                          .run = topk_run};
 
 bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
 {

@@ -1,6 +1,6 @@
 /* ops/matmul.c - product of two computed matrices (attention scores and the like).
- * Relies on op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element, on
- * every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
+ * Relies on op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element,
+ * on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 #include "ops/common.h"
 
 static const bs_field matmul_fields[] = {{"transpose_b", 'i'}, {"scale", 'f'}};
@@ -11,8 +11,8 @@ static bool matmul_same_dim(bs_infer *infer, int32_t a_axis, int32_t b_axis)
     char left[64], right[64];
     if (a == b)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 0 is %s, dimension %d of operand 1 is %s", a_axis,
-                         bs_dim_text(infer->graph, a, left, sizeof left), b_axis,
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 0 is %s, dimension %d of operand 1 is %s",
+                         a_axis, bs_dim_text(infer->graph, a, left, sizeof left), b_axis,
                          bs_dim_text(infer->graph, b, right, sizeof right));
 }
 
@@ -77,9 +77,11 @@ static matmul_job matmul_job_of(const bs_call *call)
     const bs_matmul_desc *desc = call->params;
     const bs_operand *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
     const int32_t r = a->rank, row = desc->transpose_b ? r - 1 : r - 2, column = desc->transpose_b ? r - 2 : r - 1;
-    const matmul_job job = {a->dim[r - 2],      b->dim[column],      a->dim[r - 1],        a->stride[r - 2],   a->stride[r - 1],
-                            b->stride[row],     b->stride[column],   out->stride[r - 2],   out->stride[r - 1],
-                            desc->scale == 0.0f ? 1.0f : desc->scale};
+    const matmul_job job = {a->dim[r - 2],      b->dim[column],
+                            a->dim[r - 1],      a->stride[r - 2],
+                            a->stride[r - 1],   b->stride[row],
+                            b->stride[column],  out->stride[r - 2],
+                            out->stride[r - 1], desc->scale == 0.0f ? 1.0f : desc->scale};
     return job;
 }
 
@@ -107,9 +109,15 @@ static bs_status matmul_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_matmul = {.name = "matmul", .min_in = 2, .max_in = 2, .flags = BS_OP_CAPTURE,
-                            .params_bytes = sizeof(bs_matmul_desc), BS_FIELDS(matmul_fields), .infer = matmul_infer,
-                            .flops = matmul_flops, .run = matmul_run};
+const bs_op bs_op_matmul = {.name = "matmul",
+                            .min_in = 2,
+                            .max_in = 2,
+                            .flags = BS_OP_CAPTURE,
+                            .params_bytes = sizeof(bs_matmul_desc),
+                            BS_FIELDS(matmul_fields),
+                            .infer = matmul_infer,
+                            .flops = matmul_flops,
+                            .run = matmul_run};
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)
 {

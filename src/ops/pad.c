@@ -3,16 +3,16 @@
  * pad at the frame's edge by themselves). */
 #include "ops/common.h"
 
-static const bs_field pad_fields[] = {{"top", 'i'},  {"bottom", 'i'}, {"left", 'i'},
+static const bs_field pad_fields[] = {{"top", 'i'},   {"bottom", 'i'}, {"left", 'i'},
                                       {"right", 'i'}, {"value", 'f'},  {"edge", 'i'}};
 
 static bool pad_infer(bs_infer *infer)
 {
     const bs_pad_desc *desc = infer->params;
     const int32_t most = 1 << 15;
-    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) && bs_infer_field(infer, "top", desc->top, 0, most) &&
-           bs_infer_field(infer, "bottom", desc->bottom, 0, most) && bs_infer_field(infer, "left", desc->left, 0, most) &&
-           bs_infer_field(infer, "right", desc->right, 0, most) &&
+    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) &&
+           bs_infer_field(infer, "top", desc->top, 0, most) && bs_infer_field(infer, "bottom", desc->bottom, 0, most) &&
+           bs_infer_field(infer, "left", desc->left, 0, most) && bs_infer_field(infer, "right", desc->right, 0, most) &&
            bs_infer_extent(infer, 1, 1, (int64_t)desc->top + desc->bottom, 1) &&
            bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
 }
@@ -54,11 +54,13 @@ static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
     const char *from = (const char *)in->data + row * in->row_stride * size;
     for (int32_t y = out->rect.y0; y < out->rect.y1; y++)
         for (int32_t x = out->rect.x0; x < out->rect.x1; x++) {
-            const int32_t sy = bs_clamp_i32(y - desc->top, 0, in->dim[1] - 1), sx = bs_clamp_i32(x - desc->left, 0, in->dim[2] - 1);
+            const int32_t sy = bs_clamp_i32(y - desc->top, 0, in->dim[1] - 1),
+                          sx = bs_clamp_i32(x - desc->left, 0, in->dim[2] - 1);
             const bool inside = desc->edge || (sy == y - desc->top && sx == x - desc->left);
             char *pixel = to + (y * out->stride[1] + x * out->stride[2]) * size;
             if (inside)
-                pad_pixel(out, pixel, from + (sy * in->stride[1] + sx * in->stride[2]) * size, in->stride[0] * size, bytes);
+                pad_pixel(out, pixel, from + (sy * in->stride[1] + sx * in->stride[2]) * size, in->stride[0] * size,
+                          bytes);
             else
                 pad_pixel(out, pixel, (const char *)border, 0, bytes);
         }
@@ -74,8 +76,14 @@ static bs_status pad_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_pad = {.name = "pad", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL,
-                         .params_bytes = sizeof(bs_pad_desc), BS_FIELDS(pad_fields), .infer = pad_infer, .run = pad_run};
+const bs_op bs_op_pad = {.name = "pad",
+                         .min_in = 1,
+                         .max_in = 1,
+                         .flags = BS_OP_SPATIAL,
+                         .params_bytes = sizeof(bs_pad_desc),
+                         BS_FIELDS(pad_fields),
+                         .infer = pad_infer,
+                         .run = pad_run};
 
 bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
 {

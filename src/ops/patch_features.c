@@ -1,12 +1,13 @@
 /* ops/patch_features.c - how busy a patch is and how much it changed, as small integers for a routing table.
- * Relies on kernels/elementwise.h. Must never use floating point: decisions must be the same on every machine. Sees the core only. */
+ * Relies on kernels/elementwise.h. Sees the core only. Must never use floating point: decisions must be the same on
+ * every machine. */
 #include "kernels/elementwise.h"
 #include "ops/common.h"
 
 static const bs_field patch_features_fields[] = {{"buckets", 'i'}, {"code_bits", 'i'}};
 
 #define BS_FEATURE_BUCKETS 64
-#define BS_FEATURE_MOST 128 /* bucket of 2^32 - 1, where sums saturate */
+#define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
 static bool patch_features_infer(bs_infer *infer)
 {
@@ -14,7 +15,8 @@ static bool patch_features_infer(bs_infer *infer)
     const bs_value_info *cells = infer->in[0];
     if (cells->dtype != BS_U8 && cells->dtype != BS_U16)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected u8 or u16", bs_dtype_name(cells->dtype));
-    if (!bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "buckets", bs_or_default(desc->buckets, 2), 2, BS_FEATURE_MOST) ||
+    if (!bs_infer_rank(infer, 0, 3, 3) ||
+        !bs_infer_field(infer, "buckets", bs_or_default(desc->buckets, 2), 2, BS_FEATURE_MOST) ||
         !bs_infer_field(infer, "code_bits", bs_or_default(desc->code_bits, 16), 8, 16))
         return false;
     for (int32_t d = 0; d < 3 && infer->n_in > 1; d++) {
@@ -113,7 +115,8 @@ static uint64_t feature_change(const feature_source *s, const feature_source *re
 /* The kernels take rows of contiguous samples, and u16 codes that are below 2^14 even when they are no valid codes. */
 static bool feature_is_fast(const bs_call *call, const feature_source *s)
 {
-    return call->plan->tier != BS_TIER_SCALAR && s->operand->stride[2] == 1 && (s->operand->dtype == BS_U8 || s->shift >= 2);
+    return call->plan->tier != BS_TIER_SCALAR && s->operand->stride[2] == 1 &&
+           (s->operand->dtype == BS_U8 || s->shift >= 2);
 }
 
 static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
@@ -123,9 +126,10 @@ static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
     uint64_t sum = 0;
     for (int32_t c = 0; c < o->dim[0]; c++) {
         const ptrdiff_t at = s->row + c * o->stride[0];
-        sum += o->dtype == BS_U8
-                   ? bs_laplacian_energy_u8(tier, (const uint8_t *)o->data + at, o->stride[1], o->dim[1], o->dim[2], none)
-                   : bs_laplacian_energy_u16(tier, (const uint16_t *)o->data + at, o->stride[1], o->dim[1], o->dim[2], none, s->shift);
+        sum += o->dtype == BS_U8 ? bs_laplacian_energy_u8(tier, (const uint8_t *)o->data + at, o->stride[1], o->dim[1],
+                                                          o->dim[2], none)
+                                 : bs_laplacian_energy_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
+                                                           o->dim[1], o->dim[2], none, s->shift);
     }
     return sum;
 }
@@ -136,10 +140,12 @@ static uint64_t feature_change_fast(bs_tier tier, const feature_source *s, const
     uint64_t sum = 0;
     for (int32_t c = 0; c < o->dim[0]; c++) {
         const ptrdiff_t at = s->row + c * o->stride[0], to = reference->row + c * r->stride[0];
-        sum += o->dtype == BS_U8 ? bs_squared_change_u8(tier, (const uint8_t *)o->data + at, o->stride[1],
-                                                        (const uint8_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2])
-                                 : bs_squared_change_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
-                                                         (const uint16_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2], s->shift);
+        sum +=
+            o->dtype == BS_U8
+                ? bs_squared_change_u8(tier, (const uint8_t *)o->data + at, o->stride[1], (const uint8_t *)r->data + to,
+                                       r->stride[1], o->dim[1], o->dim[2])
+                : bs_squared_change_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
+                                        (const uint16_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2], s->shift);
     }
     return sum;
 }
@@ -150,7 +156,8 @@ static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy
 {
     const bs_patch_features_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
-    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS), shift = bs_or_default(desc->code_bits, 16) - 8;
+    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS),
+                  shift = bs_or_default(desc->code_bits, 16) - 8;
     const uint64_t area = (uint64_t)in->dim[0] * (uint64_t)in->dim[1] * (uint64_t)in->dim[2];
     const feature_source cells = {in, row * in->row_stride, shift};
     const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
@@ -158,11 +165,13 @@ static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy
     *energy = *change = 0;
     if (area == 0)
         return;
-    *energy = feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
+    *energy =
+        feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
     if (call->n_in < 2)
         return;
     const bool both = fast && feature_is_fast(call, &reference);
-    *change = feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference) : feature_change(&cells, &reference),
+    *change = feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference)
+                                  : feature_change(&cells, &reference),
                              area, buckets);
 }
 
@@ -178,10 +187,16 @@ static bs_status patch_features_run(const bs_call *call)
 #undef BS_FEATURE_BUCKETS
 #undef BS_FEATURE_MOST
 
-const bs_op bs_op_patch_features = {.name = "patch_features", .min_in = 1, .max_in = 2,
-                                    .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT, .params_bytes = sizeof(bs_patch_features_desc),
-                                    BS_FIELDS(patch_features_fields), .infer = patch_features_infer,
-                                    .halo = patch_features_halo, .flops = patch_features_flops, .run = patch_features_run};
+const bs_op bs_op_patch_features = {.name = "patch_features",
+                                    .min_in = 1,
+                                    .max_in = 2,
+                                    .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT,
+                                    .params_bytes = sizeof(bs_patch_features_desc),
+                                    BS_FIELDS(patch_features_fields),
+                                    .infer = patch_features_infer,
+                                    .halo = patch_features_halo,
+                                    .flops = patch_features_flops,
+                                    .run = patch_features_run};
 
 bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc)
 {

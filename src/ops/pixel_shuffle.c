@@ -3,7 +3,10 @@
 #include "ops/common.h"
 #include "ops/span.h"
 
-typedef struct bs_pixel_shuffle_desc { const char *name; int32_t r; } bs_pixel_shuffle_desc;
+typedef struct bs_pixel_shuffle_desc {
+    const char *name;
+    int32_t r;
+} bs_pixel_shuffle_desc;
 
 static const bs_field pixel_shuffle_fields[] = {{"r", 'i'}};
 
@@ -97,7 +100,8 @@ static bs_status pixel_shuffle_run(const bs_call *call)
     const int32_t r = pixel_shuffle_factor(call->node);
     const size_t bytes = bs_dtype_bytes(out->dtype);
     for (int32_t phase = 0; phase < r * r; phase++) {
-        const bs_operand to = phase_of_large(out, r, phase / r, phase % r), from = phase_of_small(&call->in[0], r * r, phase);
+        const bs_operand to = phase_of_large(out, r, phase / r, phase % r),
+                         from = phase_of_small(&call->in[0], r * r, phase);
         bs_span span;
         bs_span_box(&span, out, call->rows);
         phase_range(&span, 1, out->rect.y0, out->rect.y1, r, phase / r);
@@ -129,13 +133,25 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                                   .params_bytes = sizeof(bs_pixel_shuffle_desc), BS_FIELDS(pixel_shuffle_fields),
-                                   .infer = pixel_shuffle_infer, .halo = pixel_shuffle_halo, .run = pixel_shuffle_run};
+const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
+                                   .min_in = 1,
+                                   .max_in = 1,
+                                   .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                                   .params_bytes = sizeof(bs_pixel_shuffle_desc),
+                                   BS_FIELDS(pixel_shuffle_fields),
+                                   .infer = pixel_shuffle_infer,
+                                   .halo = pixel_shuffle_halo,
+                                   .run = pixel_shuffle_run};
 
-const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                                     .params_bytes = sizeof(bs_pixel_shuffle_desc), BS_FIELDS(pixel_shuffle_fields),
-                                     .infer = pixel_unshuffle_infer, .halo = pixel_unshuffle_halo, .run = pixel_unshuffle_run};
+const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
+                                     .min_in = 1,
+                                     .max_in = 1,
+                                     .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                                     .params_bytes = sizeof(bs_pixel_shuffle_desc),
+                                     BS_FIELDS(pixel_shuffle_fields),
+                                     .infer = pixel_unshuffle_infer,
+                                     .halo = pixel_unshuffle_halo,
+                                     .run = pixel_unshuffle_run};
 
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r)
 {

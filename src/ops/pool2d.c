@@ -17,7 +17,8 @@ static bool pool2d_infer(bs_infer *infer)
 {
     const bs_pool2d_desc *desc = infer->params;
     const bs_window window = pool2d_window(desc);
-    if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) || !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
+    if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) ||
+        !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
         !bs_infer_field(infer, "stride", desc->stride, 0, 255) || !bs_infer_dtype(infer, 0, BS_F32) ||
         !bs_infer_rank(infer, 0, 3, 3))
         return false;
@@ -48,7 +49,9 @@ static double pool2d_flops(const bs_graph *graph, const bs_node *node)
 /* ----------------------------------------------------------------------------------------------------- windows */
 
 /* Taps first .. end of a window that starts at `at` in a frame of `extent`. */
-typedef struct pool2d_range { int32_t first, end; } pool2d_range;
+typedef struct pool2d_range {
+    int32_t first, end;
+} pool2d_range;
 
 static pool2d_range pool2d_clip(int32_t at, int32_t kernel, int32_t extent)
 {
@@ -90,7 +93,8 @@ static void pool2d_windows(const bs_call *call, int32_t row)
         for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
             const int32_t x = ox * w.stride - w.pad_w;
             pool2d_pixel(call, from + y * in->stride[1] + x * in->stride[2], rows,
-                         pool2d_clip(x + in->frame_x, w.kernel_w, in->frame_w), to + oy * out->stride[1] + ox * out->stride[2]);
+                         pool2d_clip(x + in->frame_x, w.kernel_w, in->frame_w),
+                         to + oy * out->stride[1] + ox * out->stride[2]);
         }
     }
 }
@@ -160,9 +164,16 @@ static bs_status pool2d_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_pool2d = {.name = "pool2d", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                            .params_bytes = sizeof(bs_pool2d_desc), BS_FIELDS(pool2d_fields), .infer = pool2d_infer,
-                            .halo = pool2d_halo, .flops = pool2d_flops, .run = pool2d_run};
+const bs_op bs_op_pool2d = {.name = "pool2d",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                            .params_bytes = sizeof(bs_pool2d_desc),
+                            BS_FIELDS(pool2d_fields),
+                            .infer = pool2d_infer,
+                            .halo = pool2d_halo,
+                            .flops = pool2d_flops,
+                            .run = pool2d_run};
 
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 {

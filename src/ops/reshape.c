@@ -5,7 +5,10 @@
 
 /* dim: a constant; 0 - a for a symbol copied from dimension a - 1 of the operand (so -1 is dimension 0);
  * BS_RESHAPE_REST once: what is left. Operands are named by place, so that files need no symbols here. */
-typedef struct bs_reshape_desc { const char *name; int32_t rank, dim[BS_MAX_RANK]; } bs_reshape_desc;
+typedef struct bs_reshape_desc {
+    const char *name;
+    int32_t rank, dim[BS_MAX_RANK];
+} bs_reshape_desc;
 #define BS_RESHAPE_REST INT32_MIN
 
 static const bs_field reshape_fields[] = {{"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
@@ -15,9 +18,9 @@ static const bs_field transpose_fields[] = {{"order0", 'i'}, {"order1", 'i'}, {"
 
 /* Elements on both sides as constant x symbols; symbols that stand on both sides cancel. */
 typedef struct reshape_count {
-    int64_t in, out;          /* products of constants */
+    int64_t in, out;             /* products of constants */
     bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result does not copy; -1 none */
-    int32_t symbols, rest;    /* how many; axis of BS_RESHAPE_REST or -1 */
+    int32_t symbols, rest;       /* how many; axis of BS_RESHAPE_REST or -1 */
 } reshape_count;
 
 static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
@@ -40,7 +43,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
     const int32_t source = -code - 1;
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest, axis);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
+                                 axis);
         count->rest = axis;
         return true;
     }
@@ -50,7 +54,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         return infer->out[0].dims[axis] >= 0;
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of the operand", axis);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of the operand",
+                             axis);
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
     count->symbols--;
@@ -121,7 +126,10 @@ static int64_t row_elements(const bs_operand *o)
 }
 
 /* A row-major counter over the places of one operand. */
-typedef struct reshape_place { int32_t index[BS_MAX_RANK]; ptrdiff_t offset; } reshape_place;
+typedef struct reshape_place {
+    int32_t index[BS_MAX_RANK];
+    ptrdiff_t offset;
+} reshape_place;
 
 static void place_next(reshape_place *place, const bs_operand *o)
 {
@@ -161,8 +169,13 @@ static bs_status reshape_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_reshape = {.name = "reshape", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_reshape_desc),
-                             BS_FIELDS(reshape_fields), .infer = reshape_infer, .run = reshape_run};
+const bs_op bs_op_reshape = {.name = "reshape",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .params_bytes = sizeof(bs_reshape_desc),
+                             BS_FIELDS(reshape_fields),
+                             .infer = reshape_infer,
+                             .run = reshape_run};
 
 /* A public dimension as a code of bs_reshape_desc; 0 if there is none. */
 static int32_t reshape_code(bs_graph *graph, const bs_value_info *x, bs_dim dim)
@@ -215,7 +228,8 @@ static bool transpose_infer(bs_infer *infer)
     transpose_order(infer->params, x->rank, order);
     for (int32_t d = 0; d < x->rank; d++) {
         if (order[d] < 0 || order[d] >= x->rank || seen >> order[d] & 1u)
-            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d, order[d]);
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d,
+                                 order[d]);
         seen |= 1u << order[d];
         infer->out[0].dims[d] = x->dims[order[d]];
     }
@@ -240,10 +254,16 @@ static bs_status transpose_run(const bs_call *call)
     return BS_OK;
 }
 
-const bs_op bs_op_transpose = {.name = "transpose", .min_in = 1, .max_in = 1, .params_bytes = sizeof(bs_transpose_desc),
-                               BS_FIELDS(transpose_fields), .infer = transpose_infer, .run = transpose_run};
+const bs_op bs_op_transpose = {.name = "transpose",
+                               .min_in = 1,
+                               .max_in = 1,
+                               .params_bytes = sizeof(bs_transpose_desc),
+                               BS_FIELDS(transpose_fields),
+                               .infer = transpose_infer,
+                               .run = transpose_run};
 
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc)
 {
     return bs_op_build(graph, &bs_op_transpose, &x.id, 1, desc);
 }
+#undef BS_RESHAPE_REST

@@ -1,9 +1,10 @@
 /* ops/resize.c - enlargement by an integer factor, half-pixel centres, the frame's edges replicated.
- * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all others. Weights depend
- * on the phase (output coordinate modulo factor) alone, so a pixel is the same in whichever cell it is computed.
+ * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all
+ * others. Weights depend on the phase (output coordinate modulo factor) alone, so a pixel is the same in whichever
+ * cell it is computed.
  *
- * Integer bicubic x2 (u8, u16, a = -0.5): the weights -3 29 111 -9 over 128 are exact, both passes stay in integers, and
- * the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
+ * Integer bicubic x2 (u8, u16, a = -0.5): the weights -3 29 111 -9 over 128 are exact, both passes stay in integers,
+ * and the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
 #include "kernels/elementwise.h"
 #include "ops/common.h"
 
@@ -76,7 +77,8 @@ static float resize_cubic(float a, float distance)
 
 static resize_phase resize_phase_of(const bs_resize_desc *desc, int32_t r)
 {
-    const float offset = ((float)r + 0.5f) / (float)resize_factor(desc) - 0.5f, t = offset < 0.0f ? offset + 1.0f : offset;
+    const float offset = ((float)r + 0.5f) / (float)resize_factor(desc) - 0.5f,
+                t = offset < 0.0f ? offset + 1.0f : offset;
     resize_phase phase = {0, {1.0f, 0.0f, 0.0f, 0.0f}, {0, 0, 0, 0}};
     if (desc->kind == BS_RESIZE_NEAREST)
         return phase;
@@ -144,7 +146,8 @@ static int32_t resize_code(const void *data, bs_dtype dtype, int64_t at)
 }
 
 /* At most 65535 (140^2 + 12^2) = 1.3e9: fits 32 bits. */
-static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y, const resize_taps *x)
+static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y,
+                                  const resize_taps *x)
 {
     int32_t sum = 0;
     for (int32_t j = 0; j < 4; j++) {
@@ -186,7 +189,8 @@ static void resize_reference(const resize_job *job, int32_t row)
         const resize_taps y = resize_taps_of(job, oy, in->stride[1], in->frame_y, in->frame_h);
         for (int32_t ox = r.x0; ox < r.x1; ox++) {
             const resize_taps x = resize_taps_of(job, ox, in->stride[2], in->frame_x, in->frame_w);
-            resize_pixel(job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2], &y, &x);
+            resize_pixel(job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2],
+                         &y, &x);
         }
     }
 }
@@ -215,15 +219,16 @@ typedef struct resize_plane {
 } resize_plane;
 
 /* Input region at (y, x) of h x w to `out`. */
-static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h, int32_t w, void *out, ptrdiff_t out_row)
+static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h, int32_t w, void *out,
+                          ptrdiff_t out_row)
 {
     const bs_operand *in = &p->job->call->in[0];
     const bs_tier tier = p->job->call->plan->tier;
     const int32_t fy = y + in->frame_y, fx = x + in->frame_x;
     const bs_margins margins = {bs_min_i32(2, fy), bs_min_i32(2, in->frame_h - fy - h), bs_min_i32(2, fx),
                                 bs_min_i32(2, in->frame_w - fx - w)};
-    const bs_bicubic2x task = {p->in + (y * in->stride[1] + x) * p->bytes, in->stride[1], out, out_row, h, w, margins,
-                               (uint16_t)p->job->top};
+    const bs_bicubic2x task = {
+        p->in + (y * in->stride[1] + x) * p->bytes, in->stride[1], out, out_row, h, w, margins, (uint16_t)p->job->top};
     if (in->dtype == BS_F32)
         bs_bicubic2x_f32(tier, &task);
     else if (in->dtype == BS_U8)
@@ -262,7 +267,8 @@ static void resize_plane_fast(const resize_plane *p)
     const int32_t y0 = (int32_t)bs_ceil_div(r.y0, 2), y1 = bs_max_i32(y0, (int32_t)bs_floor_div(r.y1, 2));
     const int32_t x0 = (int32_t)bs_ceil_div(r.x0, 2), x1 = bs_max_i32(x0, (int32_t)bs_floor_div(r.x1, 2));
     if (y1 > y0 && x1 > x0)
-        resize_double(p, y0, x0, y1 - y0, x1 - x0, p->out + (2 * y0 * out->stride[1] + 2 * x0) * p->bytes, out->stride[1]);
+        resize_double(p, y0, x0, y1 - y0, x1 - x0, p->out + (2 * y0 * out->stride[1] + 2 * x0) * p->bytes,
+                      out->stride[1]);
     resize_pieces(p, all.y0, y0, all.x0, all.x1);
     resize_pieces(p, y1, all.y1, all.x0, all.x1);
     resize_pieces(p, y0, y1, all.x0, x0);
@@ -297,9 +303,16 @@ static bs_status resize_run(const bs_call *call)
 }
 #undef BS_RESIZE_MOST
 
-const bs_op bs_op_resize = {.name = "resize", .min_in = 1, .max_in = 1, .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                            .params_bytes = sizeof(bs_resize_desc), BS_FIELDS(resize_fields), .infer = resize_infer,
-                            .halo = resize_halo, .flops = resize_flops, .run = resize_run};
+const bs_op bs_op_resize = {.name = "resize",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
+                            .params_bytes = sizeof(bs_resize_desc),
+                            BS_FIELDS(resize_fields),
+                            .infer = resize_infer,
+                            .halo = resize_halo,
+                            .flops = resize_flops,
+                            .run = resize_run};
 
 bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 {

@@ -7,7 +7,7 @@
 #include "op.h"
 
 #define BS_SPAN_OPERANDS 4
-#define BS_SPAN_AXES (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
+#define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
 
 typedef struct bs_span {
     int32_t operands, axes;
@@ -20,7 +20,8 @@ typedef struct bs_span {
 /* n elements: of operand i at at[i], at[i] + step[i], ... (bytes). Operand 0 is the output. */
 typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
 
-/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be changed. */
+/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
+ * changed. */
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
 /* The box, and the output added as operand 0. */
 void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
@@ -33,6 +34,15 @@ void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift,
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span is spent afterwards. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
+
+/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise. */
+static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
+{
+    for (int32_t i = 0; i < operands; i++)
+        if (step[i] != 4)
+            return false;
+    return true;
+}
 
 /* Inner loop that copies elements of *(const size_t *)context bytes: 1, 2 or 4. */
 void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);

@@ -1,0 +1,19 @@
+/* peak.h: what this machine can do at best, measured: the denominators of every share printed by the benchmarks.
+ * Owns: the multiply-add and copy loops, the clock. Relies on: brainstorm.h for tier names.
+ * Must never: be measured once for all: other work on the machine changes it, so ask again beside each table. */
+#ifndef PEAK_H
+#define PEAK_H
+
+#include "brainstorm.h"
+
+double bench_seconds(void);     /* monotonic */
+double bench_cpu_seconds(void); /* spent by all threads of the process */
+
+/* Best of several short runs, one thread. GFLOP/s of f32 multiply-adds at a tier's vector width (scalar: the width that
+ * the compiler's baseline has); 0 for a tier that this machine cannot run. */
+double bench_peak_gflops(bs_tier tier);
+
+/* GB/s read plus GB/s written by memcpy of `bytes`, one thread, warm. */
+double bench_copy_gbs(size_t bytes);
+
+#endif

@@ -1,0 +1,338 @@
+/* against.h - runs a graph as a session in arenas of exactly the planned size, between guards and over paint, and
+ * compares every output with the oracle (naive.h), element by element. States are followed from run to run. */
+#ifndef BS_TEST_AGAINST_H
+#define BS_TEST_AGAINST_H
+
+#include "naive.h"
+#include "net.h"
+#include "session.h"
+
+#define AG_GUARD 256
+#define AG_GUARD_BYTE 0xA5
+#define AG_SOURCES 16
+
+/* --------------------------------------------------------------------------------------- sessions in exact arenas */
+
+typedef struct rig {
+    bs_memory memory;
+    bs_plan *plan;
+    bs_session *session;
+    bs_sizes sizes;
+    bs_error error;
+    uint8_t *persistent, *transient, *staging;
+} rig;
+
+static _Alignas(64) uint8_t ag_plan_memory[24 << 20], ag_persistent[24 << 20], ag_transient[160 << 20], ag_staging[1 << 20];
+
+static uint8_t *ag_arena(bs_arena *arena, const char *name, uint8_t *memory, size_t room, uint64_t bytes, int32_t paint)
+{
+    uint8_t *base = memory + AG_GUARD;
+    if (bytes + 2 * AG_GUARD > room) {
+        printf("FAIL the test's memory is too small for %llu bytes of %s\n", (unsigned long long)bytes, name);
+        exit(1);
+    }
+    memset(memory, AG_GUARD_BYTE, AG_GUARD);
+    memset(base + bytes, AG_GUARD_BYTE, AG_GUARD);
+    memset(base, paint, (size_t)bytes);
+    bs_arena_init(arena, name, bytes ? base : NULL, (size_t)bytes);
+    return base;
+}
+
+static bool ag_intact(const uint8_t *base, uint64_t bytes)
+{
+    for (int32_t i = 0; i < AG_GUARD; i++)
+        if (base[-1 - i] != AG_GUARD_BYTE || base[bytes + (uint64_t)i] != AG_GUARD_BYTE)
+            return false;
+    return true;
+}
+
+static bool rig_intact(const rig *r)
+{
+    return ag_intact(r->persistent, r->sizes.persistent) && ag_intact(r->transient, r->sizes.transient) && ag_intact(r->staging, r->sizes.staging);
+}
+
+static bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
+{
+    bs_arena arena;
+    memset(r, 0, sizeof *r);
+    bs_arena_init(&arena, "plan", ag_plan_memory, sizeof ag_plan_memory);
+    r->plan = bs_plan_create(&arena, g, desc, &r->error);
+    return r->plan != NULL;
+}
+
+/* Every stored value on bytes of its own: what lifetimes say can no longer matter. */
+static void rig_unshare(rig *r)
+{
+    bs_plan *p = r->plan;
+    uint64_t scratch = 0;
+    p->transient_bytes = 0;
+    for (int32_t v = 1; v < p->graph->n_values; v++) {
+        bs_value_plan *value = &p->values[v];
+        const uint64_t bytes = bs_align_u64(value->row_bytes * (uint64_t)value->rows);
+        if (value->place == BS_PLACE_TRANSIENT)
+            value->offset = p->transient_bytes, p->transient_bytes += bytes;
+        if (value->place == BS_PLACE_SCRATCH)
+            value->offset = scratch, scratch += bytes;
+    }
+    p->kernel_scratch_offset = scratch;
+    p->scratch_bytes = scratch + bs_align_u64(p->kernel_scratch_bytes);
+}
+
+static bool rig_session(rig *r, const bs_tensor_table *weights, const bs_platform *platform, int32_t paint)
+{
+    bs_session_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.platform = platform;
+    if (weights)
+        desc.weights = bs_weights_from_table(weights);
+    bs_plan_sizes(r->plan, &r->sizes);
+    r->persistent = ag_arena(&r->memory.persistent, "persistent", ag_persistent, sizeof ag_persistent, r->sizes.persistent, paint);
+    r->transient = ag_arena(&r->memory.transient, "transient", ag_transient, sizeof ag_transient, r->sizes.transient, paint);
+    r->staging = ag_arena(&r->memory.staging, "staging", ag_staging, sizeof ag_staging, r->sizes.staging, paint);
+    bs_arena_init(&r->memory.slots, "slots", NULL, 0);
+    r->session = bs_session_create(&r->memory, r->plan, &desc, &r->error);
+    return r->session != NULL;
+}
+
+/* ------------------------------------------------------------------------------------------- inputs and outputs */
+
+typedef struct against {
+    naive oracle;
+    naive_source sources[AG_SOURCES]; /* inputs, then states */
+    int64_t extent[3];                /* of the symbols N, H, W */
+    int32_t n_inputs;
+    bool strided;
+    double *state[2]; /* what the states hold; their sources point here */
+    char why[300];
+    bs_error error;
+} against;
+
+static double ag_data[AG_SOURCES][1 << 14];
+static _Alignas(64) uint8_t ag_buffers[2 * AG_SOURCES][1 << 18];
+
+static int64_t ag_dim(const against *a, const bs_graph *g, bs_dim_id d)
+{
+    const bs_dim_info *dim = &g->dims[d];
+    const char *symbol = strchr("NHW", g->text[dim->name]);
+    if (dim->kind == BS_DIM_DERIVED)
+        return bs_floor_div(ag_dim(a, g, dim->parent) * dim->mul + dim->add, dim->div);
+    return dim->kind == BS_DIM_CONST ? dim->maximum : symbol && *symbol ? a->extent[symbol - "NHW"] : dim->maximum;
+}
+
+static void ag_source(against *a, const bs_graph *g, const bs_node *node, bool fill)
+{
+    const bs_value_info *v = &g->values[node->first_out];
+    const int32_t s = a->oracle.n_sources++;
+    naive_source *source = &a->sources[s];
+    int64_t count = 1;
+    source->name = bs_node_name(node);
+    source->data = ag_data[s];
+    for (int32_t i = 0; i < v->rank; i++)
+        count *= source->dim[i] = ag_dim(a, g, v->dims[i]);
+    for (int64_t i = 0; i < count; i++)
+        ag_data[s][i] = !fill ? 0 : v->dtype == BS_U8 ? check_below(256) : check_below(17) - 8;
+    if (fill && strcmp(source->name, "knob") == 0)
+        ag_data[s][0] = check_below(5) / 4.0;
+}
+
+/* New inputs of these extents; states start anew when the extents change. */
+static void against_inputs(against *a, const bs_graph *g, const bs_tensor_table *weights, const bs_plan_desc *desc, const int64_t *extent)
+{
+    const bool changed = a->oracle.g != g || memcmp(extent, a->extent, sizeof a->extent) != 0;
+    a->oracle.g = g;
+    a->oracle.weights = weights;
+    a->oracle.desc = desc;
+    a->oracle.sources = a->sources;
+    a->oracle.n_sources = 0;
+    memcpy(a->extent, extent, sizeof a->extent);
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (bs_node_is(&g->nodes[n], &bs_op_input))
+            ag_source(a, g, &g->nodes[n], true);
+    a->n_inputs = a->oracle.n_sources;
+    for (int32_t n = 1; n < g->n_nodes && changed; n++)
+        if (bs_node_is(&g->nodes[n], &bs_op_state))
+            ag_source(a, g, &g->nodes[n], false);
+    for (int32_t n = 1; n < g->n_nodes && !changed; n++)
+        a->oracle.n_sources += bs_node_is(&g->nodes[n], &bs_op_state);
+}
+
+/* A buffer of these extents: dense, or with gaps between lines and the dimensions in another order in memory. */
+static bs_buffer ag_buffer(const against *a, int32_t index, bs_dtype dtype, int32_t rank, const int64_t *dim)
+{
+    bs_buffer b = {ag_buffers[index], dtype, rank, {0, 0, 0, 0}, {0, 0, 0, 0}};
+    int64_t step = a->strided ? 2 : 1;
+    for (int32_t i = rank - 1; i >= 0; i--)
+        b.dim[i] = dim[i];
+    for (int32_t k = 0; a->strided && k < rank; k++) {
+        const int32_t i = index % 2 ? rank - 1 - k : k; /* first dimension innermost: channels last */
+        b.stride[i] = step;
+        step = step * dim[i] + 3;
+    }
+    memset(ag_buffers[index], 0xC3, sizeof ag_buffers[index]);
+    return b;
+}
+
+static uint8_t *ag_element(const bs_buffer *b, int64_t k)
+{
+    int64_t at = 0, dense = 1;
+    const bool strided = b->stride[0] != 0;
+    for (int32_t i = b->rank - 1; i >= 0; i--) {
+        at += k % b->dim[i] * (strided ? b->stride[i] : dense);
+        dense *= b->dim[i];
+        k /= b->dim[i];
+    }
+    return (uint8_t *)b->data + at * (int64_t)bs_dtype_bytes(b->dtype);
+}
+
+static void ag_write(uint8_t *at, bs_dtype dtype, double x)
+{
+    const float f = (float)x;
+    const int32_t i = (int32_t)x;
+    if (dtype == BS_U8)
+        *at = (uint8_t)x;
+    else
+        memcpy(at, dtype == BS_F32 ? (const void *)&f : (const void *)&i, 4);
+}
+
+static double ag_read(const uint8_t *at, bs_dtype dtype)
+{
+    float f;
+    int32_t i;
+    memcpy(&f, at, dtype == BS_U8 ? 0 : 4);
+    memcpy(&i, at, dtype == BS_U8 ? 0 : 4);
+    return dtype == BS_U8 ? *at : dtype == BS_F32 ? (double)f : i;
+}
+
+static bool ag_bind_inputs(against *a, bs_session *session, bs_buffer *kept)
+{
+    for (int32_t s = 0; s < a->n_inputs; s++) {
+        int32_t value = 0;
+        int64_t count = 1;
+        for (int32_t n = 1; n < a->oracle.g->n_nodes; n++)
+            if (bs_node_is(&a->oracle.g->nodes[n], &bs_op_input) && strcmp(bs_node_name(&a->oracle.g->nodes[n]), a->sources[s].name) == 0)
+                value = a->oracle.g->nodes[n].first_out;
+        const bs_value_info *v = &a->oracle.g->values[value];
+        const bs_buffer b = ag_buffer(a, s, v->dtype, v->rank, a->sources[s].dim);
+        for (int32_t i = 0; i < v->rank; i++)
+            count *= b.dim[i];
+        for (int64_t i = 0; i < count; i++)
+            ag_write(ag_element(&b, i), v->dtype, a->sources[s].data[i]);
+        kept[s] = b;
+        if (bs_bind(session, a->sources[s].name, &b, &a->error) != BS_OK)
+            return false;
+    }
+    return true;
+}
+
+/* Outputs of the session against the oracle's values. */
+static bool ag_compare(against *a, const bs_node *output, const bs_buffer *b)
+{
+    const int32_t value = bs_node_in(a->oracle.g, output)[0];
+    const int64_t count = naive_elements(&a->oracle, value);
+    for (int64_t i = 0; i < count; i++) {
+        const double got = ag_read(ag_element(b, i), b->dtype), want = a->oracle.cell[value][0][i];
+        if (got != want) {
+            snprintf(a->why, sizeof a->why, "output %s (value %d) element %lld of %lld: %g, the oracle says %g", bs_node_name(output), value,
+                     (long long)i, (long long)count, got, want);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* States take what the run wrote, all at once. */
+static void ag_follow_states(against *a)
+{
+    static double next[2][1 << 14];
+    int32_t values[2] = {0, 0}, s = a->n_inputs;
+    const bs_graph *g = a->oracle.g;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!bs_node_is(&g->nodes[n], &bs_op_state))
+            continue;
+        for (int32_t w = 1; w < g->n_nodes; w++)
+            if (bs_node_is(&g->nodes[w], &bs_op_state_write) && bs_node_in(g, &g->nodes[w])[0] == g->nodes[n].first_out)
+                values[s - a->n_inputs] = bs_node_in(g, &g->nodes[w])[1];
+        s++;
+    }
+    for (int32_t i = 0; i < s - a->n_inputs && i < 2; i++)
+        if (values[i])
+            memcpy(next[i], a->oracle.cell[values[i]][0], (size_t)naive_elements(&a->oracle, values[i]) * sizeof(double));
+    for (int32_t i = 0; i < s - a->n_inputs && i < 2; i++)
+        if (values[i])
+            memcpy(ag_data[a->n_inputs + i], next[i], (size_t)naive_elements(&a->oracle, values[i]) * sizeof(double));
+}
+
+/* Decisions as the session tells them. */
+static bool ag_compare_decisions(against *a, bs_session *session)
+{
+    const bs_graph *g = a->oracle.g;
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        bs_decision d;
+        if (!session->plan->routers[r].live || bs_decision_get(session, g->routers[r].desc->name, &d) != BS_OK)
+            continue;
+        for (int32_t p = 0; p < d.paths; p++)
+            if (d.counts[p] != a->oracle.counts[r][p]) {
+                snprintf(a->why, sizeof a->why, "router %s path %d: %d cells, the oracle says %d", g->routers[r].desc->name, p, d.counts[p], a->oracle.counts[r][p]);
+                return false;
+            }
+        for (int32_t c = 0; c < d.cells; c++) {
+            const naive_choice *choice = &a->oracle.choice[r][c];
+            if (d.chosen[c] != (choice->n ? choice->path[0] : -1) || d.dropped != a->oracle.dropped[r]) {
+                snprintf(a->why, sizeof a->why, "router %s cell %d: path %d, %lld dropped, the oracle says %d and %lld", g->routers[r].desc->name,
+                         c, d.chosen[c], (long long)d.dropped, choice->n ? choice->path[0] : -1, (long long)a->oracle.dropped[r]);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Some extent of the run would be below 1: an input is smaller than the network's windows. */
+static bool ag_too_small(against *a)
+{
+    naive_set_dims(&a->oracle);
+    for (int32_t d = 0; d < a->oracle.g->n_dims; d++)
+        if (a->oracle.dims[d] < 1)
+            return true;
+    return false;
+}
+
+/* One run; false with a reason when anything differs from what the oracle says. */
+static bool against_run(against *a, bs_session *session)
+{
+    const bs_graph *g = a->oracle.g;
+    bs_buffer inputs[AG_SOURCES], outputs[AG_SOURCES];
+    int32_t k = 0;
+    if (ag_too_small(a))
+        return ag_bind_inputs(a, session, inputs) && bs_run(session, &a->error) == BS_ERROR_SHAPE;
+    if (naive_run(&a->oracle) != BS_OK) {
+        snprintf(a->why, sizeof a->why, "the oracle refuses");
+        return false;
+    }
+    bool ok = ag_bind_inputs(a, session, inputs);
+    for (int32_t n = 1; ok && n < g->n_nodes; n++) {
+        if (!bs_node_is(&g->nodes[n], &bs_op_output))
+            continue;
+        const bs_value_info *v = &g->values[bs_node_in(g, &g->nodes[n])[0]];
+        int64_t dim[BS_MAX_RANK];
+        for (int32_t i = 0; i < v->rank; i++)
+            dim[i] = a->oracle.dims[v->dims[i]];
+        outputs[k] = ag_buffer(a, AG_SOURCES + k, v->dtype, v->rank, dim);
+        ok = bs_bind(session, bs_node_name(&g->nodes[n]), &outputs[k], &a->error) == BS_OK;
+        k++;
+    }
+    ok = ok && bs_run(session, &a->error) == BS_OK;
+    if (!ok) {
+        snprintf(a->why, sizeof a->why, "%s: %.200s", bs_status_name(a->error.status), a->error.message);
+        return false;
+    }
+    k = 0;
+    for (int32_t n = 1; ok && n < g->n_nodes; n++)
+        if (bs_node_is(&g->nodes[n], &bs_op_output))
+            ok = ag_compare(a, &g->nodes[n], &outputs[k++]);
+    ok = ok && ag_compare_decisions(a, session);
+    ag_follow_states(a);
+    return ok;
+}
+
+#endif
