@@ -64,6 +64,7 @@ PROGRAM_MAINS := \
   brainstorm:examples/brainstorm_cli.c \
   minimal:examples/minimal.c \
   demo_clip:examples/demo_clip.c \
+  demo_pictures:examples/demo_pictures.c \
   video_sr:examples/video/video_sr.c \
   halve:examples/video/halve.c
 

@@ -7,7 +7,69 @@
  * BUILD    Copy brainstorm.h and brainstorm.c into your project:
  *              cc -std=c11 -O3 -c brainstorm.c            link with: -lm -lpthread
  *
- * SMALLEST COMPLETE PROGRAM    examples/minimal.c, compiled by the tests.
+ * SMALLEST COMPLETE PROGRAM    This is examples/minimal.c; examples/minimal.cpp is the same from C++.
+ *
+ *     // Cleans a frame patch by patch: the noisier a patch, the more layers it goes through.
+ *     #include "brainstorm.h"
+ *     #include <stdio.h>
+ *     #include <stdlib.h>
+ *
+ *     BS_ALIGNED static uint8_t persistent[1 << 18], transient[1 << 18], staging[1 << 12];
+ *     static uint8_t frame[128][192], clean[128][192];
+ *     static const float blur[9] = {.0625f, .125f, .0625f, .125f, .25f, .125f, .0625f, .125f, .0625f};
+ *     static int32_t path_of_energy[64]; // the router's table: a patch's energy, in buckets, to its path
+ *
+ *     static bs_value branch(bs_graph *g, bs_value x, void *depth)
+ *     {
+ *         x = bs_convert(g, x, &(bs_convert_desc){.dtype = BS_F32});
+ *         for (int i = 0; i < *(const int *)depth; i++)
+ *             x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = "blur", .out = 1, .no_bias = 1});
+ *         return bs_convert(g, x, &(bs_convert_desc){.dtype = BS_U8});
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         for (int y = 0; y < 128; y++)
+ *             for (int x = 0; x < 192; x++) // three columns of patches: smooth, some noise, much noise
+ *                 frame[y][x] = (uint8_t)(60 + y / 4 + rand() % (1 + x / 64 * (x / 64) * 8));
+ *         for (int i = 0; i < 64; i++)
+ *             path_of_energy[i] = i < 24 ? 0 : i < 52 ? 1 : 2;
+ *
+ *         bs_error error = {0};
+ *         bs_memory memory = {0};
+ *         bs_arena_init(&memory.persistent, "persistent", persistent, sizeof persistent);
+ *         bs_arena_init(&memory.transient, "transient", transient, sizeof transient);
+ *         bs_arena_init(&memory.staging, "staging", staging, sizeof staging);
+ *
+ *         bs_graph *g = bs_graph_create(&memory.persistent, NULL);
+ *         bs_value in = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, 128, 192)), out[3];
+ *         bs_value cells = bs_patches(g, in, &(bs_patches_desc){.size = 64}); // halo and edges are taken care of
+ *         bs_value features = bs_patch_features(g, cells, (bs_value){0}, NULL);
+ *         bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
+ *         bs_route_desc by_table = {.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64};
+ *         bs_router route = bs_route(g, energy, (bs_value){0}, &by_table);
+ *         out[0] = bs_branch(g, route, 0, "none", cells, branch, &(int){0});
+ *         out[1] = bs_branch(g, route, 1, "soft", cells, branch, &(int){1});
+ *         out[2] = bs_branch(g, route, 2, "strong", cells, branch, &(int){4});
+ *         bs_output(g, "clean", bs_assemble(g, bs_gather(g, route, out, (bs_value){0}, NULL)));
+ *
+ *         const bs_tensor tensors[] = {{"blur.weight", BS_F32, 4, {1, 1, 3, 3}, blur},
+ *                                      {"route.table", BS_I32, 1, {64}, path_of_energy}};
+ *         const bs_tensor_table table = {tensors, 2};
+ *         const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
+ *         const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error); // bs_plan_sizes: the bytes it needs
+ *         bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : NULL;
+ *
+ *         const bs_buffer from = {frame, BS_U8, 3, {1, 128, 192}, {0}}, to = {clean, BS_U8, 3, {1, 128, 192}, {0}};
+ *         bs_decision went;
+ *         if (s && bs_bind(s, "frame", &from, &error) == BS_OK && bs_bind(s, "clean", &to, &error) == BS_OK &&
+ *             bs_run(s, &error) == BS_OK && bs_decision_get(s, "route", &went) == BS_OK)
+ *             printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", went.counts[0], went.counts[1], went.counts[2]);
+ *         else
+ *             printf("%s\n", error.message);
+ *         bs_session_close(s);
+ *         return error.status != BS_OK;
+ *     }
  *
  * CONCEPTS
  *   cell      the unit at which the network decides: a patch of a frame, a row, a sample
@@ -398,7 +460,7 @@ bs_value bs_assemble(bs_graph *graph, bs_value cells); /* cells [C,h,w] of a pat
 typedef enum bs_protocol {
     BS_ROUTE_TOP1,               /* the highest score; ties: the lower path. Gate: its score. */
     BS_ROUTE_TOPK,               /* the k highest; gate: its score */
-    BS_ROUTE_THRESHOLD,          /* every path with score > threshold; none: `fallback` path (or nothing if -1) */
+    BS_ROUTE_THRESHOLD,          /* every path with score > threshold; none: `fallback` path (or nothing) */
     BS_ROUTE_RESIDUAL_THRESHOLD, /* 2 paths: sum of scores < threshold -> path 0, else path 1 */
     BS_ROUTE_BINARY,             /* score [1]: score >= threshold -> path 0 (exit), else path 1 (continue) */
     BS_ROUTE_LABEL,              /* i32 [1]: the path itself; out of range: BS_ERROR_DATA */
@@ -432,7 +494,8 @@ bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_rout
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
 /* BUDGET: log2 of loss per unit of cost at which the choice was made, a root value f32 [1]. */
 bs_value bs_route_price(bs_graph *graph, bs_router router);
-/* The score of the first chosen path, in the parent's rows: [1]. Cells without a path: 0. */
+/* The score of the first chosen path (BUDGET: the loss of the chosen variant), in the parent's rows: [1]. Cells without a
+ * path: 0. */
 bs_value bs_route_score(bs_graph *graph, bs_router router);
 
 typedef bs_value (*bs_block_function)(bs_graph *graph, bs_value x, void *user);

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETUPS = 32, MAX_WORDS = 32, QUICK_WIDTH = 640, QUICK_HEIGHT = 360, QUICK_TURNS = 5 };
+enum { MAX_SETUPS = 64, MAX_WORDS = 32, QUICK_WIDTH = 640, QUICK_HEIGHT = 360, QUICK_TURNS = 5 };
 
 typedef struct setup {
     char text[256];

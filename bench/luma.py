@@ -33,12 +33,53 @@ def read_luma(path, limit=None):
     return np.stack(frames)
 
 
+def program(name):
+    return os.path.join(build_dir(), name)
+
+
+def scratch(name):
+    os.makedirs(os.path.join(build_dir(), "bench"), exist_ok=True)
+    return os.path.join(build_dir(), "bench", name)
+
+
 def rendered_clip(frames, width, height):
     """Luma of the demo clip, rendered for this: no file is needed."""
-    path = os.path.join(build_dir(), "bench", "rendered.y4m")
-    subprocess.run([os.path.join(build_dir(), "demo_clip"), "--quiet", "--frames", str(frames), "--width", str(width),
-                    "--height", str(height), path], check=True)
+    path = scratch("rendered.y4m")
+    subprocess.run([program("demo_clip"), "--quiet", "--frames", str(frames), "--width", str(width), "--height", str(height), path],
+                   check=True)
     return read_luma(path)
+
+
+def halved_clip(path, frames):
+    """(small, reference) luma of a video; None: the rendered clip. Anything but y4m goes through ffmpeg."""
+    whole, small, reference = (scratch(name) for name in ("whole.y4m", "small.y4m", "reference.y4m"))
+    if path is None:
+        rendered_clip(frames, 1280, 736)
+        whole = scratch("rendered.y4m")
+    elif path.endswith(".y4m"):
+        whole = path
+    else:
+        subprocess.run(["ffmpeg", "-v", "error", "-nostdin", "-y", "-i", path, "-frames:v", str(frames), "-pix_fmt", "yuv420p", whole],
+                       check=True)
+    subprocess.run([program("halve"), "--quiet", whole, small], check=True)
+    subprocess.run([program("halve"), "--quiet", "--crop-only", whole, reference], check=True)
+    return read_luma(small, frames), read_luma(reference, frames)
+
+
+def clips_given(paths):
+    """What to measure on: the paths given, else the project's clips where they are, else the rendered one (None)."""
+    shared = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "shared", "data", "video")
+    found = sorted(os.path.join(shared, n) for n in os.listdir(shared) if n.endswith(".mp4")) if os.path.isdir(shared) else []
+    return paths or found or [None]
+
+
+def clip_name(path):
+    return os.path.splitext(os.path.basename(path))[0] if path else "rendered street"
+
+
+def psnr(picture, reference):
+    error = np.mean(np.square(picture.astype(np.float32) - reference), dtype=np.float64)
+    return 10 * np.log10(255**2 / error) if error else float("inf")
 
 
 def fitted(frames, width, height):
@@ -60,21 +101,23 @@ class Run:
 class Frames:
     """One process, several set-ups of one model. See bench/frames.c."""
 
-    def __init__(self, model, width, height, setups, program=None):
+    def __init__(self, model, width, height, setups, executable=None):
         self.width, self.height = width, height
-        program = program or os.path.join(build_dir(), "bench", "frames")
-        self.process = subprocess.Popen([program, model, str(width), str(height), *setups], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
+        command = [executable or program(os.path.join("bench", "frames")), model]
+        self.process = subprocess.Popen([*command, str(width), str(height), *setups], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def send(self, line, data=b""):
-        self.process.stdin.write(line.encode() + b"\n" + data)
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(line.encode() + b"\n" + data)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise SystemExit("frames has stopped: it said why above") from None
 
     def ask(self, line):
         self.send(line)
         answer = self.process.stdout.readline().decode().strip()
         if not answer:
-            raise SystemExit(f"frames gave no answer to '{line}'")
+            raise SystemExit(f"frames gave no answer to '{line}': it said why above")
         return answer
 
     def frame(self, luma):

@@ -12,7 +12,7 @@
 #include <arm_neon.h>
 #endif
 
-enum { REPEATS = 20, ROUNDS = 100000 };
+enum { REPEATS = 60, ROUNDS = 100000 };
 
 static double seconds_of(clockid_t clock)
 {
@@ -40,11 +40,11 @@ static volatile float one = 1;
 
 #define PEAK_LOOP(EACH, SUMS, LANES, TYPE, HELD)                        \
     EACH(PEAK_DECLARE_##HELD##_##TYPE)                                  \
-    const double since = bench_seconds();                               \
+    const double since = bench_cpu_seconds();                           \
     for (int i = 0; i < ROUNDS; i++) {                                  \
         EACH(PEAK_STEP_##TYPE)                                          \
     }                                                                   \
-    const double seconds = bench_seconds() - since;                     \
+    const double seconds = bench_cpu_seconds() - since;                 \
     EACH(PEAK_KEEP_##HELD)                                              \
     return 2e-9 * ROUNDS * (SUMS) * (LANES) / seconds;
 
@@ -121,12 +121,12 @@ double bench_copy_gbs(size_t bytes)
     for (int i = 0; from && to && i < REPEATS; i++) {
         memset(from, i + 1, bytes);
         memcpy(to, from, bytes);
-        const double since = bench_seconds();
+        const double since = bench_cpu_seconds();
         for (int k = 0; k < turns; k++) {
             memcpy(to, from, bytes);
             __asm__ volatile("" : : "r"(to) : "memory");
         }
-        const double now = 2e-9 * (double)bytes * turns / (bench_seconds() - since);
+        const double now = 2e-9 * (double)bytes * turns / (bench_cpu_seconds() - since);
         best = now > best ? now : best;
     }
     free(from);

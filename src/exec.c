@@ -55,24 +55,25 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     }
 }
 
-/* route_score: the score of the first chosen path, moved like any other element. */
-static bs_status run_route_score(const bs_context *c, const bs_node *node, int32_t row)
+/* route_score: of the first chosen path, moved like any other element. A budget's is the loss of the chosen variant. */
+static void run_route_score(const bs_context *c, const bs_node *node, int32_t row)
 {
     const bs_router_info *router = &c->session->graph->routers[node->router];
     const bs_decision_data *d = &c->decisions[node->router];
-    const int32_t path = d->chosen[row * d->per_row];
+    const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
+    const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
+    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
+    const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
-    const bool narrow = score.dim[0] == 1; /* one score for all paths */
-    const int32_t loss = (int32_t)d->gates[row * d->per_row];
-    if (path < 0)
-        memset(out.data, 0, 4);
-    else if (router->desc->protocol == BS_ROUTE_BUDGET)
-        memcpy(out.data, &loss, 4); /* of the variant, exact in a float */
+    const int32_t at = score.dim[0] == 1 ? 0 : path; /* one score for all paths */
+    if (path >= 0 && budget)
+        memcpy(out.data, &loss, 4);
+    else if (path >= 0 && at < score.dim[0])
+        memcpy(out.data, (const uint8_t *)score.data + at * score.stride[0] * 4, 4);
     else
-        memcpy(out.data, (const uint8_t *)score.data + (narrow ? 0 : path * score.stride[0]) * 4, 4);
-    return BS_OK;
+        memset(out.data, 0, 4);
 }
 
 /* Runs the node's kernel on `rows` rows from `row`; of an image only the rows y0..y1 of the rectangle. */

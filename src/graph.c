@@ -209,6 +209,23 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
 
+/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
+static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
+{
+    const bs_dim_info *parent = &g->dims[dim->parent];
+    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
+    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
+    char factor[24] = "";
+    if (mul != 1)
+        snprintf(factor, sizeof factor, "%lld", mul);
+    if (add == 0 && div == 1)
+        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
+    else if (div == 1)
+        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
+    else
+        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
+}
+
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
 {
     if (d < 0 || d >= graph->n_dims) {
@@ -222,7 +239,7 @@ const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t
     else if (dim->kind == BS_DIM_SYMBOL)
         snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
     else
-        snprintf(buffer, bytes, "(x%lld%+lld)/%lld<=%lld", (long long)dim->mul, (long long)dim->add, (long long)dim->div, maximum);
+        derived_text(graph, dim, buffer, bytes);
     return buffer;
 }
 

@@ -116,6 +116,8 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
+/* Sets the order of a top-level domain and of all below it, and where its routers decide. */
+void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */

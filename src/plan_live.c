@@ -84,10 +84,11 @@ bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
 static void mark_operands(bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
-    const int32_t *in = bs_node_in(g, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(plan, (int32_t)(node - g->nodes), &n_in);
     if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
         return; /* decided ahead: scores are not needed */
-    for (int32_t i = 0; i < node->n_in; i++)
+    for (int32_t i = 0; i < n_in; i++)
         if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
             mark(plan, in[i]);
     if (node->router)
@@ -156,6 +157,19 @@ static bool tree_can_tile(const bs_plan *plan, int32_t top)
 
 #define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
 
+void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t d = 0; d < g->n_domains; d++)
+        if (bs_plan_top_domain(g, d) == top)
+            plan->domains[d].order = order;
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const int32_t d = g->routers[r].domain;
+        plan->routers[r].in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
+        plan->routers[r].rows = plan->routers[r].in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+    }
+}
+
 static void choose_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -176,11 +190,9 @@ static void choose_orders(bs_plan *plan)
         p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const int32_t d = g->routers[r].domain;
-        plan->routers[r].in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
-        plan->routers[r].rows = plan->routers[r].in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
-    }
+    for (int32_t d = 0; d < g->n_domains; d++)
+        if (g->domains[d].kind != BS_DOMAIN_PATH)
+            bs_plan_set_order(plan, d, plan->domains[d].order);
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */

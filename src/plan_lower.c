@@ -14,6 +14,7 @@ typedef struct lowering {
     bs_plan *plan;
     const bs_graph *g;
     int32_t *home;        /* [nodes] part index, or TOP */
+    int32_t *needed;      /* [nodes] of region_needs */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
     int32_t clock[BS_MAX_DOMAINS];
     int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or TOP */
@@ -155,7 +156,8 @@ static bool runs_in_tiles(const lowering *l, const bs_node *node)
     return true;
 }
 
-/* Closes the region that makes an operand, when the reader is not of that region. */
+/* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
+ * reader, and the region would have to run before and after it. */
 static void close_read_regions(lowering *l, const bs_node *node, int32_t home)
 {
     int32_t n_in;
@@ -176,9 +178,7 @@ static void assign_home(lowering *l, int32_t n)
     const bs_node *node = &l->g->nodes[n];
     l->home[n] = TOP;
     if (!runs_in_tiles(l, node)) {
-        const bool stores_only = bs_node_is(node, &bs_op_gather) || bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect);
-        if (!stores_only)
-            close_read_regions(l, node, TOP);
+        close_read_regions(l, node, TOP);
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
@@ -187,10 +187,43 @@ static void assign_home(lowering *l, int32_t n)
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
     close_read_regions(l, node, l->home[n]);
-    if (l->open[top] == TOP) { /* it reads what its own region makes through a gather: a region of its own */
-        region_open(l, top);
-        l->home[n] = part_find(l, l->open[top], domain);
+}
+
+static int32_t region_of(const lowering *l, int32_t node)
+{
+    return l->home[node] == TOP ? TOP : l->plan->parts[l->home[node]].region;
+}
+
+/* What is decided tile by tile is known in its own region only. Whether node n needs it in another one. */
+static bool is_torn(const lowering *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    int32_t router = node->router, domain = node->domain;
+    for (;;) {
+        if (router && l->plan->routers[router].in_tile && region_of(l, l->g->routers[router].node) != region_of(l, n))
+            return true;
+        if (l->g->domains[domain].kind != BS_DOMAIN_PATH)
+            return false;
+        router = l->g->domains[domain].router;
+        domain = l->g->domains[domain].parent;
     }
+}
+
+/* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
+static int32_t assign_homes(lowering *l)
+{
+    l->plan->n_regions = l->plan->n_parts = 0;
+    for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
+        l->open[d] = TOP;
+    for (int32_t n = 0; n < l->g->n_nodes; n++) {
+        l->home[n] = TOP;
+        if (n > 0 && l->plan->node_live[n])
+            assign_home(l, n);
+    }
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        if (l->plan->node_live[n] && is_torn(l, n))
+            return bs_plan_top_domain(l->g, l->g->nodes[n].domain);
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------- places */
@@ -255,6 +288,27 @@ static void place_source(lowering *l, int32_t value, bs_place place)
     l->plan->values[value].place = each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
 }
 
+static bool is_not_copied(lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+}
+
+static bool is_not_written(lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    return !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 0);
+}
+
+/* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
+static void place_state(lowering *l, int32_t value)
+{
+    const bool in_place = each_reader(l, value, is_not_copied, NULL) || each_reader(l, value, is_not_written, NULL);
+    place_source(l, value, BS_PLACE_STATE);
+    if (!in_place)
+        l->plan->values[value].place = BS_PLACE_TRANSIENT;
+}
+
 static bool is_output(lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
@@ -270,6 +324,44 @@ typedef struct state_use {
     int32_t region; /* of its stores */
 } state_use;
 
+static void need(lowering *l, int32_t node, bool *more)
+{
+    *more = *more || !l->needed[node];
+    l->needed[node] = 1;
+}
+
+/* Marks what node n cannot run without: operands, decisions, and all of its region. */
+static void need_before(lowering *l, int32_t n, bool *more)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
+            need(l, l->g->values[in[i]].node, more);
+    for (int32_t d = l->g->nodes[n].domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
+        need(l, l->g->routers[l->g->domains[d].router].node, more);
+    for (int32_t m = 1; region_of(l, n) != TOP && m < l->g->n_nodes; m++)
+        if (region_of(l, m) == region_of(l, n))
+            need(l, m, more);
+}
+
+/* Whether region `before` must have run for region `after` to run. */
+static bool region_needs(lowering *l, int32_t after, int32_t before)
+{
+    bool more = true, found = false;
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        l->needed[n] = region_of(l, n) == after;
+    while (more) {
+        more = false;
+        for (int32_t n = l->g->n_nodes - 1; n >= 1; n--)
+            if (l->needed[n])
+                need_before(l, n, &more);
+    }
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        found = found || (l->needed[n] && region_of(l, n) == before);
+    return found && after != before;
+}
+
 static bool state_reader_is_early(lowering *l, int32_t n, int32_t index, void *user);
 
 /* Readers of the old content must be done before the region that writes it, or be its own residual. */
@@ -284,12 +376,12 @@ static bool state_reader_is_early(lowering *l, int32_t n, int32_t index, void *u
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
-        return true;
-    if (bs_node_is(node, &bs_op_patches)) /* one level: a view of the state, read by ops or as a residual */
-        return index == 0 && l->plan->values[node->first_out].place == BS_PLACE_VIEW && state_value_is_early(l, node->first_out, use);
+        return index == 0;
+    if (is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
+        return state_value_is_early(l, node->first_out, use);
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
-    return l->home[n] != TOP && l->plan->parts[l->home[n]].region < use->region;
+    return region_of(l, n) != TOP && region_needs(l, use->region, region_of(l, n));
 }
 
 static int32_t region_of_stores(lowering *l, int32_t frame)
@@ -308,6 +400,12 @@ static int32_t region_of_stores(lowering *l, int32_t frame)
     return region;
 }
 
+static bool is_ending(lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
+}
+
 static bool finds_state(lowering *l, int32_t n, int32_t index, void *user)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -322,7 +420,8 @@ static void place_assembled(lowering *l, int32_t value)
     int32_t state = 0;
     each_reader(l, value, finds_state, &state);
     state_use use = {value, region_of_stores(l, value)};
-    if (state && l->plan->values[state].place == BS_PLACE_STATE && use.region != TOP && state_value_is_early(l, state, &use)) {
+    if (state && l->plan->values[state].place == BS_PLACE_STATE && use.region != TOP && each_reader(l, value, is_ending, NULL) &&
+        state_value_is_early(l, state, &use)) {
         v->place = BS_PLACE_STATE;
         v->source = l->g->values[state].node;
         return;
@@ -340,7 +439,7 @@ static void place_value(lowering *l, int32_t value)
     if (bs_node_is(node, &bs_op_input))
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is(node, &bs_op_state))
-        place_source(l, value, BS_PLACE_STATE);
+        place_state(l, value);
     else if (node->n_in == 0 && bs_op_get(node->op)->weights)
         place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
     else if (is_view(node))
@@ -388,12 +487,11 @@ static int32_t value_ready(const lowering *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
-    const bs_value_plan *v = &l->plan->values[value];
-    const int32_t home = l->home[l->g->values[value].node];
-    const int32_t made_in = home == TOP ? TOP : l->plan->parts[home].region;
-    if (made_in == TOP || v->place == BS_PLACE_VIEW || v->place == BS_PLACE_FRAME)
-        return l->ready[value];
-    return made_in == region ? 0 : l->region_time[made_in];
+    const bs_place place = l->plan->values[value].place;
+    const int32_t made_in = region_of(l, l->g->values[value].node);
+    const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
+    const int32_t ready = made_in == TOP || seen ? l->ready[value] : 0;
+    return made_in == TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
 /* When an instruction can run: after what it reads, and after the previous one of its domain. */
@@ -499,8 +597,8 @@ static void emit_rest(lowering *l, int32_t n)
 {
     bs_instr *i = emit(l, BS_INSTR_FILL, TOP, n);
     i->target = l->g->nodes[n].first_out;
-    schedule(l, i, 0);
-    l->ready[i->target] = bs_max_i32(l->ready[i->target], i->time);
+    schedule(l, i, l->ready[i->target]);
+    l->ready[i->target] = i->time;
 }
 
 static void emit_route(lowering *l, int32_t n)
@@ -554,7 +652,10 @@ static void emit_node(lowering *l, int32_t n)
         return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
-        outputs_ready(l, node, operands_ready(l, node, TOP));
+        const int32_t region = region_of(l, n), ready = operands_ready(l, node, region);
+        outputs_ready(l, node, ready);
+        if (region != TOP) /* its stores come late, when others have been told the region's time */
+            l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
     } else {
         const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
         const bool moved = is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
@@ -643,15 +744,11 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     l->plan = plan;
     l->g = g;
     l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
-    l->ready = l->home + g->n_nodes;
-    memset(l->home, 0, (size_t)(g->n_nodes + g->n_values) * sizeof(int32_t));
-    for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
-        l->open[d] = TOP;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        l->home[n] = TOP;
-        if (plan->node_live[n])
-            assign_home(l, n);
-    }
+    l->needed = l->home + g->n_nodes;
+    l->ready = l->needed + g->n_nodes;
+    memset(l->home, 0, (size_t)(2 * g->n_nodes + g->n_values) * sizeof(int32_t));
+    for (int32_t torn = assign_homes(l); torn != 0; torn = assign_homes(l))
+        bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
     place_all(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n])
@@ -671,5 +768,5 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(lowering)) + bs_align_u64((uint64_t)(graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(lowering)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }

@@ -38,6 +38,12 @@ static int32_t score_int(const bs_operand *o, int32_t path)
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
 
+/* Whether path a is to be taken before path b. Large i32 scores are exact. */
+static bool score_above(const bs_operand *o, int32_t a, int32_t b)
+{
+    return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
+}
+
 static bool has_nan(const bs_operand *o)
 {
     for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
@@ -68,7 +74,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
     for (int32_t k = 0; k < count; k++) {
         int32_t best = -1;
         for (int32_t p = 0; p < r->desc->paths; p++)
-            if (!is_chosen(r, row, k, p) && (best < 0 || score_at(o, p) > score_at(o, best)))
+            if (!is_chosen(r, row, k, p) && (best < 0 || score_above(o, p, best)))
                 best = p;
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
@@ -135,49 +141,75 @@ static bs_status decide_row(const routing *r, int32_t row)
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* The cell that is served next on a path: highest score, then lower row; -1 none. `served` marks by inverse == -2. */
-static int32_t next_in_line(const routing *r, int32_t path, int32_t k)
+/* Sorts rows by the gate of their choice k, highest first, equal ones as they were: a merge sort by halves of growing
+ * width. */
+static void sort_rows(const bs_decision_data *d, int32_t k, int32_t *rows, int32_t *buffer)
 {
-    int32_t best = -1;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const int32_t at = row * r->d->per_row + k;
-        if (r->d->chosen[at] == path && r->d->inverse[at] != -2 &&
-            (best < 0 || r->d->gates[at] > r->d->gates[best * r->d->per_row + k]))
-            best = row;
+    for (int32_t width = 1; width < d->rows; width *= 2) {
+        for (int32_t low = 0; low < d->rows; low += 2 * width) {
+            const int32_t middle = bs_min_i32(low + width, d->rows), high = bs_min_i32(low + 2 * width, d->rows);
+            int32_t a = low, b = middle;
+            for (int32_t i = low; i < high; i++) {
+                const bool second = b < high && (a == middle || d->gates[rows[b] * d->per_row + k] > d->gates[rows[a] * d->per_row + k]);
+                buffer[i] = second ? rows[b++] : rows[a++];
+            }
+        }
+        memcpy(rows, buffer, (size_t)d->rows * sizeof *rows);
     }
-    return best;
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted. Gates are compared before
- * normalisation only when it is off; with it they rank by share, which is what the cell wants. */
+/* What was kept moves up, in order of choice. */
+static void close_gaps(bs_decision_data *d, int32_t row)
+{
+    int32_t *chosen = d->chosen + row * d->per_row, kept = 0;
+    float *gates = d->gates + row * d->per_row;
+    for (int32_t k = 0; k < d->per_row; k++)
+        if (chosen[k] >= 0) {
+            chosen[kept] = chosen[k];
+            gates[kept++] = gates[k];
+        }
+    d->dropped += d->per_row - kept;
+    for (; kept < d->per_row; kept++) {
+        chosen[kept] = -1;
+        gates[kept] = 0;
+    }
+}
+
+/* First choices are served before second ones, on every path the highest gate first, then the lower row; what does not
+ * fit is dropped and counted. Normalised gates rank by share, which is what the cell wants. ids and inverse are free
+ * until the decision is packed. */
 static void limit_capacity(const routing *r)
 {
     bs_decision_data *d = r->d;
     memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
-    memset(d->inverse, -1, (size_t)d->rows * (size_t)d->per_row * sizeof *d->inverse);
-    for (int32_t k = 0; k < d->per_row; k++)
-        for (int32_t path = 0; path < d->paths; path++)
-            for (int32_t row = next_in_line(r, path, k); row >= 0 && d->counts[path] < r->desc->capacity; row = next_in_line(r, path, k)) {
-                d->inverse[row * d->per_row + k] = -2;
-                d->counts[path]++;
-            }
-    for (int32_t at = 0; at < d->rows * d->per_row; at++)
-        if (d->chosen[at] >= 0 && d->inverse[at] != -2) {
-            d->chosen[at] = -1;
-            d->dropped++;
+    for (int32_t k = 0; k < d->per_row; k++) {
+        for (int32_t row = 0; row < d->rows; row++)
+            d->ids[row] = row;
+        sort_rows(d, k, d->ids, d->inverse);
+        for (int32_t i = 0; i < d->rows; i++) {
+            int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
+            if (d->counts[*path] < r->desc->capacity)
+                d->counts[*path]++;
+            else
+                *path = -1;
         }
+    }
+    for (int32_t row = 0; row < d->rows; row++)
+        close_gaps(d, row);
 }
 
 /* -------------------------------------------------------------------------------------------------- budget */
 
 /* Each cell minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
- * the same everywhere; the smallest price whose losses fit the budget is taken. */
+ * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
+ * fits every budget. */
 #define BUDGET_STEPS 200
 static const uint16_t budget_mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470}; /* 256 x 2^(i/8) */
 
+/* 0: the last. */
 static uint64_t budget_weight(int32_t t)
 {
-    return (uint64_t)budget_mantissa[t & 7] << (t >> 3);
+    return t == BUDGET_STEPS ? 0 : (uint64_t)budget_mantissa[t & 7] << (t >> 3);
 }
 
 /* The variant of least cost + price x loss; the lower of equals. */
@@ -187,7 +219,8 @@ static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t wei
     uint64_t best_total = UINT64_MAX;
     for (int32_t v = 0; v < r->variants; v++) {
         const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
-        const uint64_t total = ((uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24) << 20) + loss * weight;
+        const uint64_t cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
         if (total < best_total)
             best = v, best_total = total;
     }
@@ -258,8 +291,8 @@ static int32_t decide_budget(const routing *r)
     return low;
 }
 
-/* The price is an output of the graph where something reads it. */
-static void publish_price(const routing *r, int32_t step)
+/* The price is an output of the graph where something reads it; 0 where nothing was weighed. */
+static void publish_price(const routing *r, float price)
 {
     const bs_session *s = r->c->session;
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
@@ -268,7 +301,7 @@ static void publish_price(const routing *r, int32_t step)
             continue;
         bs_operand o;
         bs_operand_make(r->c, node->first_out, 0, &o);
-        *(float *)o.data = 12.0f - (float)step / 8.0f;
+        *(float *)o.data = price;
     }
 }
 
@@ -330,7 +363,7 @@ static bs_status decide_all(const routing *r)
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        publish_price(r, decide_budget(r));
+        publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
         return BS_OK;
     }
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++)
@@ -348,11 +381,12 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
     d->dropped = 0;
     d->rows = rows;
+    routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
     if (forced) {
         bs_decision_forced(d, rows, forced - 1);
+        publish_price(&r, 0.0f);
         return BS_OK;
     }
-    routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
     const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);

@@ -208,15 +208,16 @@ static bool score_infer(bs_infer *infer)
     const bs_router_info *router = router_known(infer, p->router);
     if (!router)
         return false;
+    if (infer->ids[0] != router->score)
+        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "route_score: the operand is not the score of router \"%s\"", router->desc->name);
     infer->router = p->router;
-    infer->out[0] = infer->graph->values[router->score];
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
 
 const bs_op bs_op_route_price = {.name = "route_price", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
                                  .fields = router_fields, .n_fields = 2, .infer = price_infer};
-const bs_op bs_op_route_score = {.name = "route_score", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
+const bs_op bs_op_route_score = {.name = "route_score", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
                                  .fields = router_fields, .n_fields = 2, .infer = score_infer};
 
 bs_value bs_route_price(bs_graph *graph, bs_router router)
@@ -228,7 +229,9 @@ bs_value bs_route_price(bs_graph *graph, bs_router router)
 bs_value bs_route_score(bs_graph *graph, bs_router router)
 {
     const bs_router_params p = {"", router.id, 0};
-    return bs_graph_value(graph, bs_op_index("route_score"), NULL, 0, &p);
+    const bool known = graph && router.id >= 1 && router.id < graph->n_routers;
+    const int32_t score = known ? graph->routers[router.id].score : 0; /* 0: refused */
+    return bs_graph_value(graph, bs_op_index("route_score"), &score, 1, &p);
 }
 
 /* ------------------------------------------------------------------------------------------------- gather */

@@ -443,12 +443,14 @@ static double naive_area(const naive *n, int32_t domain, int32_t row)
     return (double)((h < size ? h : size) * (w < size ? w : size));
 }
 
+static int32_t naive_variants(const bs_route_desc *d) { return d->capacity ? d->capacity : d->paths; }
+
 /* 2^(step / 8 - 12), in the library's fixed point: 256 stands for 2^-12 ... and the last step for "whatever it costs". */
 static int32_t naive_budget_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step)
 {
     static const double mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470};
     int32_t best = 0;
-    for (int32_t p = 1; p < d->paths; p++) {
+    for (int32_t p = 1; p < naive_variants(d); p++) {
         const double cost_p = naive_weight(n, d->name, "cost", p), cost_best = naive_weight(n, d->name, "cost", best);
         const double price = ldexp(mantissa[step & 7], (step >> 3) - 20);
         const bool cheaper = cost_p + price * loss[p] < cost_best + price * loss[best];
@@ -467,10 +469,13 @@ static void naive_budget(naive *n, int32_t router, double share)
     for (int32_t r = 0; r < n->rows[info->domain]; r++) {
         const double *score = n->cell[info->score][r];
         double low = INFINITY, high = 0;
-        for (int32_t p = 0; n->present[info->domain][r] && p < d->paths; p++)
-            low = score[p] < low ? score[p] : low, high = score[p] > high ? score[p] : high;
         if (!n->present[info->domain][r])
             continue;
+        for (int32_t p = 0; p < naive_variants(d); p++) {
+            low = score[p] < low ? score[p] : low;
+            if (d->fallback == 0 || d->fallback == p + 1)
+                high = score[p] > high ? score[p] : high;
+        }
         allowed += naive_area(n, info->domain, r) * (high - low);
         unavoidable += naive_area(n, info->domain, r) * low;
     }
@@ -484,9 +489,9 @@ static void naive_budget(naive *n, int32_t router, double share)
     }
     for (int32_t r = 0; r < n->rows[info->domain]; r++) {
         const double *score = n->cell[info->score][r];
-        const int32_t path = n->present[info->domain][r] ? naive_budget_choice(n, d, score, step) : 0;
+        const int32_t variant = n->present[info->domain][r] ? naive_budget_choice(n, d, score, step) : 0;
         if (n->present[info->domain][r])
-            naive_choose(&n->choice[router][r], path, score[path]);
+            naive_choose(&n->choice[router][r], (int32_t)naive_weight(n, d->name, "path", variant), score[variant]);
     }
     n->price[router] = 12.0 - step / 8.0;
 }
@@ -500,7 +505,7 @@ static void naive_route(naive *n, int32_t router)
     n->choice[router] = naive_take(n, (size_t)rows * sizeof(naive_choice));
     if (forced < 0 && info->desc->protocol == BS_ROUTE_BUDGET)
         naive_budget(n, router, (double)knob);
-    for (int32_t r = 0; r < rows && info->desc->protocol != BS_ROUTE_BUDGET; r++)
+    for (int32_t r = 0; r < rows && info->desc->protocol != BS_ROUTE_BUDGET; r++) /* that one looks at all cells */
         if (present[r] && forced < 0 && n->status == BS_OK)
             n->status = naive_route_cell(n, info->desc, n->cell[info->score][r], width, knob, &n->choice[router][r]);
     for (int32_t r = 0; r < rows; r++)
@@ -621,8 +626,9 @@ static void naive_cell(naive *n, const bs_node *node, int32_t row, int32_t befor
     else if (bs_node_is(node, &bs_op_route_score)) {
         const bs_router_info *router = &n->g->routers[node->router];
         const naive_choice *c = &n->choice[node->router][row];
-        const bool narrow = naive_elements(n, router->score) == 1;
-        out[0][0] = c->n == 0 ? 0 : n->cell[router->score][row][narrow ? 0 : c->path[0]];
+        const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && naive_forced(n, node->router) < 0;
+        const int64_t width = naive_elements(n, router->score), at = width == 1 || c->n == 0 ? 0 : c->path[0];
+        out[0][0] = c->n == 0 || at >= width ? 0 : budget ? (double)c->gate[0] : n->cell[router->score][row][at];
     } else if (bs_node_is(node, &bs_op_collect)) {
         const int32_t from = bs_node_in(n->g, node)[0];
         const int64_t each = naive_elements(n, from);

@@ -21,7 +21,8 @@ typedef struct random_graph {
     int32_t ints[64][16];
     int32_t n_names, n_ints, n_outputs;
     bool rows, frames; /* what it works on */
-    bs_value state[2], cells, knob, captured;
+    bool whole;        /* blocks are grown as a user writes them; else a node here, a node there */
+    bs_value state[3], cells, knob, captured; /* states: rows, frame, the frame before that */
 } random_graph;
 
 static bool rg_flip(int32_t percent) { return check_below(100) < percent; }
@@ -67,8 +68,16 @@ static bool rg_is_frame(const random_graph *rg, const bs_value_info *v)
 
 static bool rg_is_table(const random_graph *rg, const bs_value_info *v)
 {
-    return v->domain == 0 && v->rank == 2 && v->dtype == BS_F32 && !bs_dim_is_const(rg->g, v->dims[0]) && rg_extent(rg, v, 1) <= 8;
+    return v->domain == 0 && v->rank == 2 && v->dtype == BS_F32 && rg_extent(rg, v, 1) <= 8;
 }
+
+static bool rg_is_cell(const random_graph *rg, const bs_value_info *v)
+{
+    (void)rg;
+    return v->domain > 0;
+}
+
+static bool rg_is_const(const random_graph *rg, bs_value v) { return bs_dim_is_const(rg->g, rg_info(rg, v)->dims[0]); }
 
 static bool rg_is_routable(const random_graph *rg, const bs_value_info *v)
 {
@@ -96,12 +105,12 @@ static bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want want)
 static bs_value rg_twin(const random_graph *rg, bs_value x, int32_t domain)
 {
     const bs_value_info *a = rg_info(rg, x);
-    const int32_t n = rg->g->n_values - 1, start = check_below(n);
+    const int32_t n = rg->g->n_values - 1, start = rg_flip(60) ? n - 1 : check_below(n); /* the youngest, or any */
     for (int32_t i = 0; i < n; i++) {
-        const bs_value_info *b = &rg->g->values[1 + (start + i) % n];
-        if (b->domain == domain && bs_same_shape(a, b) && a->scale_num == b->scale_num && a->scale_den == b->scale_den &&
-            1 + (start + i) % n != x.id)
-            return (bs_value){1 + (start + i) % n};
+        const int32_t id = 1 + (start - i + n) % n;
+        const bs_value_info *b = &rg->g->values[id];
+        if (b->domain == domain && bs_same_shape(a, b) && a->scale_num == b->scale_num && a->scale_den == b->scale_den && id != x.id)
+            return (bs_value){id};
     }
     return (bs_value){0};
 }
@@ -191,7 +200,7 @@ static bs_value rg_rescale(random_graph *rg, bs_value x)
 {
     const bs_value_info *v = rg_info(rg, x);
     const double a = rg->bound[x.id];
-    const bool may_grow = v->scale_num == 1, may_shrink = v->scale_den == 1;
+    const bool may_grow = v->scale_num == 1 && rg_extent(rg, v, 1) <= 60, may_shrink = v->scale_den == 1;
     if (may_grow && rg_extent(rg, v, 0) == 4 && rg_flip(70))
         return rg_made(rg, bs_pixel_shuffle(rg->g, x, 2), a);
     if (may_grow && rg_flip(40))
@@ -270,8 +279,11 @@ static bs_value rg_score(random_graph *rg, bs_value x, const bs_route_desc *d)
         return index;
     default: break;
     }
-    if (rg_extent(rg, rg_info(rg, x), 0) != d->paths || d->protocol == BS_ROUTE_BUDGET || rg_flip(50))
-        x = rg_linear(rg, x, d->paths);
+    const int32_t width = d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                          : d->protocol == BS_ROUTE_CALLBACK ? 1 + check_below(5)
+                                                             : d->paths;
+    if (rg_extent(rg, rg_info(rg, x), 0) != width || rg_flip(50))
+        x = rg_linear(rg, x, width);
     if (!whole)
         return x;
     const double bound = rg->bound[x.id];
@@ -296,8 +308,13 @@ static void rg_add_router(random_graph *rg, bs_value x)
         d.capacity = d.paths;
         net_add_ints(rg->weights, rg_name(rg, "r", number, "table"), d.paths, rg_ints(rg, d.paths));
     }
-    if (d.protocol == BS_ROUTE_BUDGET)
-        net_add_ints(rg->weights, rg_name(rg, "r", number, "cost"), d.paths, rg_ints(rg, 40));
+    if (d.protocol == BS_ROUTE_BUDGET) {
+        const int32_t variants = 1 + check_below(5);
+        d.capacity = variants == d.paths ? 0 : variants;
+        d.fallback = check_below((variants < d.paths ? variants : d.paths) + 1);
+        net_add_ints(rg->weights, rg_name(rg, "r", number, "cost"), variants, rg_ints(rg, 40));
+        net_add_ints(rg->weights, rg_name(rg, "r", number, "path"), variants, rg_ints(rg, d.paths));
+    }
     const bs_value score = rg_score(rg, x, &d);
     const bs_router r = bs_route(rg->g, score, rg_flip(50) ? rg->knob : (bs_value){0}, &d);
     if (rg_flip(20) && score.id)
@@ -351,6 +368,71 @@ static void rg_gather(random_graph *rg, int32_t r)
             bound * gate + (residual.id ? rg->bound[residual.id] : 0));
 }
 
+/* ------------------------------------------------------------------------------------------------ whole blocks */
+
+static bool rg_is_read(const random_graph *rg, int32_t value)
+{
+    for (int32_t n = rg->g->values[value].node + 1; n < rg->g->n_nodes; n++)
+        for (int32_t i = 0; i < rg->g->nodes[n].n_in; i++)
+            if (bs_node_in(rg->g, &rg->g->nodes[n])[i] == value)
+                return true;
+    return false;
+}
+
+/* Adds up what nobody reads in a domain, so that little of the graph is dead. */
+static void rg_fold(random_graph *rg, int32_t domain)
+{
+    bs_value left[NAIVE_VALUES];
+    int32_t n = 0;
+    for (int32_t v = 1; v < rg->g->n_values; v++)
+        if (rg->g->values[v].domain == domain && rg->g->values[v].dtype == BS_F32 && rg->g->values[v].rank > 0 && !rg_is_read(rg, v))
+            left[n++] = (bs_value){v};
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = i + 1; k < n; k++) {
+            const bs_value_info *a = rg_info(rg, left[i]), *b = rg_info(rg, left[k]);
+            if (!bs_same_shape(a, b) || a->scale_num != b->scale_num || a->scale_den != b->scale_den || rg->g->n_nodes > 400)
+                continue;
+            left[i] = rg_made(rg, bs_add(rg->g, left[i], left[k]), rg->bound[left[i].id] + rg->bound[left[k].id]);
+            left[k] = left[--n];
+            k--;
+        }
+}
+
+static void rg_ops(random_graph *rg, int32_t domain, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) {
+        const bs_value line = rg_pick(rg, domain, rg_is_line), image = rg_pick(rg, domain, rg_is_image);
+        if (image.id && rg_flip(60))
+            rg_image_op(rg, image);
+        else if (line.id)
+            rg_line_op(rg, line);
+    }
+}
+
+/* A router with all its paths and what becomes of them; paths may hold routers of their own. */
+static void rg_block(random_graph *rg, int32_t domain, int32_t depth)
+{
+    const bs_value x = rg_pick(rg, domain, rg_is_line);
+    if (x.id == 0 || rg->g->n_routers > 8 || rg->g->n_nodes > 300)
+        return;
+    const int32_t r = rg->g->n_routers, paths_of_it = (rg_add_router(rg, x), rg->g->n_routers > r ? rg->g->routers[r].desc->paths : 0);
+    for (int32_t p = 0; p < paths_of_it; p++) {
+        const bs_value image = rg_pick(rg, domain, rg_is_any_image), line = rg_pick(rg, domain, rg_is_line);
+        const bs_value in[2] = {image.id ? image : line, line};
+        for (int32_t i = 0; i < 2; i++)
+            if (in[i].id)
+                rg_made(rg, bs_scatter(rg->g, (bs_router){r}, p, in[i]), rg->bound[in[i].id]);
+        const int32_t inside = rg_path_domain(rg, r, p);
+        rg_ops(rg, inside, check_below(4));
+        if (depth < 3 && rg_flip(50))
+            rg_block(rg, inside, depth + 1);
+        rg_ops(rg, inside, check_below(3));
+        rg_fold(rg, inside);
+    }
+    for (int32_t i = 0; i < 3; i++)
+        rg_gather(rg, r);
+}
+
 /* --------------------------------------------------------------------------------------------------- structure */
 
 static void rg_to_root(random_graph *rg)
@@ -364,9 +446,11 @@ static void rg_to_root(random_graph *rg)
 /* Cells out of a root value: of a domain there is, or a new one. */
 static void rg_to_cells(random_graph *rg)
 {
-    const bs_value frame = rg_pick(rg, 0, rg_is_frame), table = rg_pick(rg, 0, rg_is_table);
+    const bs_value frame = rg_pick(rg, 0, rg_is_frame), table = rg_pick(rg, 0, rg_is_table), like = rg_pick(rg, -1, rg_is_cell);
     if (table.id && rg_flip(50)) {
-        rg_made(rg, bs_rows(rg->g, table, (bs_value){0}), rg->bound[table.id]);
+        const bool enough = like.id && rg_extent(rg, rg_info(rg, table), 0) >= rg->g->domains[rg_info(rg, like)->domain].max_rows;
+        const bool joins = enough && (rg_info(rg, table)->dims[0] == rg->g->domains[rg_info(rg, like)->domain].rows || rg_is_const(rg, table));
+        rg_made(rg, bs_rows(rg->g, table, joins ? like : (bs_value){0}), rg->bound[table.id]);
         return;
     }
     if (frame.id == 0)
@@ -395,6 +479,7 @@ static void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
     weights->next = NULL;
     rg->frames = rg_flip(70);
     rg->rows = !rg->frames || rg_flip(30);
+    rg->whole = rg_flip(60);
     rg->knob = rg_input(rg, "knob", BS_F32, BS_SHAPE1(1), 1);
     rg->captured = rg_input(rg, "captured", BS_F32, BS_SHAPE1(4), 8);
     if (rg->rows) {
@@ -402,23 +487,34 @@ static void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
         const bs_value tokens = rg_input(rg, "tokens", BS_F32, BS_SHAPE2(n, 4), 8);
         if (rg_flip(30))
             rg->state[0] = rg_made(rg, bs_state(g, "rows_before", BS_F32, BS_SHAPE2(n, 4)), RG_MOST);
-        rg_made(rg, bs_rows(g, rg->state[0].id && rg_flip(50) ? rg->state[0] : tokens, (bs_value){0}), RG_MOST);
+        const bs_value table = rg->state[0].id && rg_flip(50) ? rg->state[0] : tokens;
+        rg_made(rg, bs_rows(g, table, (bs_value){0}), rg->bound[table.id]);
     }
     if (rg->frames) {
+        if (rg_flip(30))
+            rg_input(rg, "per_patch", BS_F32, BS_SHAPE2(48, 4), 8); /* a row for every patch, of 4 x 4 even */
         const bs_dim h = bs_symbol(g, "H", 26), w = bs_symbol(g, "W", 21);
         const bs_value frame = rg_input(rg, "frame", BS_F32, BS_SHAPE3(2, h, w), 8);
         if (rg_flip(30))
             rg_input(rg, "grey", BS_U8, BS_SHAPE3(1, h, w), 255);
         if (rg_flip(30))
             rg_input(rg, "twice", BS_F32, BS_SHAPE3(1, bs_times(g, h, 2), bs_times(g, w, 2)), 8);
-        if (rg_flip(30))
+        if (rg_flip(50))
             rg->state[1] = rg_made(rg, bs_state(g, "frame_before", BS_F32, BS_SHAPE3(2, h, w)), RG_MOST);
+        if (rg_flip(20))
+            rg->state[2] = rg_made(rg, bs_state(g, "earlier", BS_F32, BS_SHAPE3(2, h, w)), RG_MOST);
         rg->cells = rg_made(rg, bs_patches(g, frame, &(bs_patches_desc){.size = 8}), 8);
     }
 }
 
 static void rg_step(random_graph *rg)
 {
+    const bs_value cell = rg_pick(rg, -1, rg_is_routable);
+    if (rg->whole && cell.id && rg_flip(8)) {
+        rg_block(rg, rg_info(rg, cell)->domain, rg->g->domains[rg_info(rg, cell)->domain].kind == BS_DOMAIN_PATH ? 2 : 1);
+        return;
+    }
+
     const bs_value line = rg_pick(rg, -1, rg_is_line), image = rg_pick(rg, -1, rg_is_image), routable = rg_pick(rg, -1, rg_is_routable);
     const int32_t what = check_below(100);
     if (what < 25 && line.id)
@@ -447,15 +543,24 @@ static bool rg_is_root(const random_graph *rg, const bs_value_info *v)
 static void rg_end(random_graph *rg)
 {
     static const char *const outputs[RG_OUTPUTS] = {"o0", "o1", "o2", "o3", "o4", "o5"};
-    for (int32_t r = rg->g->n_routers - 1; r >= 1; r--)
+    for (int32_t r = rg->g->n_routers - 1; r >= 1; r--) {
+        for (int32_t p = 0; p < rg->g->routers[r].desc->paths && rg_flip(70); p++)
+            rg_fold(rg, rg_path_domain(rg, r, p));
         for (int32_t i = 0; i < 2; i++)
             rg_gather(rg, r);
+    }
+    for (int32_t d = 0; d < rg->g->n_domains; d++)
+        if (d > 0 && rg->g->domains[d].kind != BS_DOMAIN_PATH && rg_flip(70))
+            rg_fold(rg, d);
     for (int32_t i = 0; i < 5; i++)
         rg_to_root(rg);
-    for (int32_t i = 0; i < 2; i++) {
-        const bs_value v = rg->state[i].id ? rg_twin(rg, rg->state[i], 0) : (bs_value){0};
+    if (rg_flip(70))
+        rg_fold(rg, 0);
+    const int32_t first = check_below(3);
+    for (int32_t i = first; i < first + 3; i++) { /* in any order: one may take what another held */
+        const bs_value state = rg->state[i % 3], v = state.id ? rg_twin(rg, state, 0) : (bs_value){0};
         if (v.id)
-            bs_state_write(rg->g, rg->state[i], v);
+            bs_state_write(rg->g, state, v);
     }
     for (int32_t wanted = 2 + check_below(RG_OUTPUTS - 1); rg->n_outputs < wanted;)
         bs_output(rg->g, outputs[rg->n_outputs++], rg_pick(rg, 0, rg_is_root));

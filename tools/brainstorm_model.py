@@ -94,8 +94,8 @@ class Value:
 
 
 class Router:
-    def __init__(self, graph, number, paths):
-        self.graph, self.number, self.paths = graph, number, paths
+    def __init__(self, graph, number, paths, score):
+        self.graph, self.number, self.paths, self.score = graph, number, paths, score
 
 
 class Symbol:
@@ -276,7 +276,7 @@ class Graph:
                   protocol=_number(PROTOCOLS, protocol, "protocol"), paths=paths, k=k, threshold=threshold,
                   fallback=fallback, capacity=capacity, normalise=normalise)
         self.n_routers += 1
-        return Router(self, self.n_routers, paths)
+        return Router(self, self.n_routers, paths, score)
 
     def scatter(self, router, path, x):
         return self.node("scatter", [x], router=router.number, path=path)
@@ -297,7 +297,7 @@ class Graph:
         return self.node("route_price", router=router.number)
 
     def route_score(self, router):
-        return self.node("route_score", router=router.number)
+        return self.node("route_score", [router.score], router=router.number)
 
     # ------------------------------------------------------------------------------------------------- ops
 

@@ -19,8 +19,10 @@ from brainstorm_model import Graph
 
 SCALE = 2
 PATHS = ("reuse", "bicubic", "small", "large")
+# What the router weighs against each other, and the path each takes: the large net counts once for each of its ends.
+VARIANTS = (("reuse", 0), ("bicubic", 1), ("small", 2), ("exit1", 3), ("exit2", 3), ("large", 3))
 CELL = 64
-BUCKETS = 64
+BUCKETS = 80
 EXITS = ((2, "tail0"), (4, "tail1"), (6, "tail2"))  # body layers before it, its own last convolution
 MAX_CELLS = 8192  # whose last loss is kept: 64-pixel cells of a frame beyond 4K
 
@@ -97,16 +99,16 @@ def large_rest(g, features, base, weights, predictors, knob, exit_index):
 
 
 def losses(g, cells, reference, last_loss, route):
-    """i32 [paths]: what each path is estimated to lose, in 1/256 of a squared code value."""
+    """i32 [variants]: what each is estimated to lose, in 1/256 of a squared code value."""
     features = g.patch_features(cells, reference, buckets=BUCKETS)
     total = None
     for index, name in enumerate(("energy", "change")):
         table = g.constant(f"route.{name}", route[f"route.{name}"].astype(np.int32))
         row = g.gather_rows(table, g.slice(features, axis=0, start=index, length=1))
-        row = g.reshape(row, [len(PATHS)])
+        row = g.reshape(row, [len(VARIANTS)])
         total = row if total is None else total + row
-    reuse_only = np.zeros((len(PATHS), 1), np.float32)
-    reuse_only[PATHS.index("reuse")] = 1
+    reuse_only = np.zeros((len(VARIANTS), 1), np.float32)
+    reuse_only[0] = 1
     carried = g.linear(g.convert(last_loss, "f32"), "route.carry", reuse_only)
     return total + g.convert(carried, "i32")
 
@@ -126,8 +128,8 @@ def build(archive, route, name, max_height, max_width):
     old_cells = g.patches(reference, CELL, like=cells)
     old_loss = g.rows(last_loss, like=cells)
     score = losses(g, cells, old_cells, old_loss, route)
-    router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"],
-                     fallback=PATHS.index("bicubic") + 1)  # the budget is a share of the gain over bicubic
+    router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"], path=[p for _, p in VARIANTS],
+                     fallback=2)  # variant 1, bicubic: the budget is a share of the gain over it
     chosen_loss = g.route_score(router)
     knob = g.affine(g.route_price(router), -1, 0)
 

@@ -38,6 +38,7 @@ def fit_table(buckets, excess, size, least=4.0, width=1.0, near=12):
     least: tiles a bucket needs (after smoothing) to count; width: of the smoothing, in buckets; near: buckets that
     decide how a table goes on beyond its data.
     """
+    buckets = np.minimum(buckets, size - 1)
     total = np.bincount(buckets, excess, size)
     count = np.bincount(buckets, minlength=size).astype(np.float64)
     # The last bucket holds everything above it and is no neighbour of what precedes it; nor is 0.

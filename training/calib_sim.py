@@ -8,7 +8,9 @@ import calib_tiles as tiles
 import data
 from calib_fit import LOSS_LIMIT
 
-REUSE, P_BICUBIC, P_SMALL, P_LARGE = range(4)
+# What the router weighs: the large net once for each of its ends. The last three take the large path, where the exit
+# predictors then decide by themselves, at the router's price.
+REUSE, V_BICUBIC, V_SMALL, V_EXIT1, V_EXIT2, V_LARGE = range(6)
 MANTISSA = np.array([256, 279, 304, 332, 362, 395, 431, 470], np.int64)
 STEPS = 200
 
@@ -24,13 +26,16 @@ class Costs:
     exit2: float
     last: float
 
-    def large(self, exits):
-        """Expected cost of the large route, given the shares of its exits."""
-        return float(np.dot(exits, [self.exit1, self.exit2, self.last]))
+    def all(self):
+        return np.array([self.reuse, self.bicubic, self.small, self.exit1, self.exit2, self.last])
 
     def deltas(self):
         """What going on to the end costs more than leaving, at either exit."""
         return self.last - self.exit1, self.last - self.exit2
+
+
+def rows(table, buckets):
+    return table[np.minimum(buckets, len(table) - 1)].astype(np.int64)
 
 
 def price_weight(step):
@@ -38,15 +43,18 @@ def price_weight(step):
 
 
 def cheapest(loss, cost, step):
-    return np.argmin((cost.astype(np.int64) << 20) + loss * price_weight(step), 1)
+    """Per tile the variant of least cost + price x loss; at the last step loss alone counts and cost breaks ties."""
+    cost = cost.astype(np.int64)
+    total = (loss << 25) + cost if step == STEPS else (cost << 20) + loss * price_weight(step)
+    return np.argmin(total, 1)
 
 
-def decide(loss, cost, budget, worst=None):
-    """Paths of a frame's tiles and the price's step. loss: int64 [tiles,4]. worst: the path whose losses the budget is a
-    share of (None: the worst of all paths)."""
+def decide(loss, cost, budget):
+    """Variants of a frame's tiles and the price's step. loss: int64 [tiles,6]. The budget is a share of what bicubic
+    would lose."""
     loss = np.clip(loss, 0, LOSS_LIMIT)
     best = loss.min(1)
-    top = loss.max(1) if worst is None else np.maximum(loss[:, worst], best)
+    top = np.maximum(loss[:, V_BICUBIC], best)
     allowed = int(float(np.float32(budget)) * float((top - best).sum())) + int(best.sum())
     low, high = 0, STEPS
     while low < high:
@@ -91,33 +99,33 @@ def scores(pooled, predictors):
     return np.stack(result, 1)
 
 
-def run_clip(frames, route, predictors, costs, budget, worst=None):
+def run_clip(frames, route, predictors, costs, budget):
     """Mean squared error and cost per tile of every frame, and how often each way was taken (reuse, bicubic, small,
     exit1, exit2, last)."""
     places = tiles.grid(frames[0].low.shape)
     output = np.zeros(frames[0].high.shape, np.uint8)
     reference = np.zeros(frames[0].low.shape, np.uint8)
     last_loss = np.zeros(len(places), np.int64)
-    price = (costs.reuse, costs.bicubic, costs.small, costs.exit1, costs.exit2, costs.last)
+    price = costs.all()
     errors, spent, used, estimated = [], [], np.zeros(6, int), []
     for f in frames:
         changes = np.array([tiles.bucket(tiles.change(tiles.tile_at(f.low, y, x), tiles.tile_at(reference, y, x)))
                             for y, x in places])
-        loss = route["route.energy"][f.energy].astype(np.int64) + route["route.change"][changes]
+        loss = rows(route["route.energy"], f.energy) + rows(route["route.change"], changes)
         loss[:, REUSE] += last_loss
-        chosen, step = decide(loss, route["route.cost"], budget, worst)
+        chosen, step = decide(loss, route["route.cost"], budget)
         leave = scores(f.pooled, predictors) >= step / 8 - 12
         cost = 0.0
         for n, (y, x) in enumerate(places):
-            path = int(chosen[n])
-            way = path if path < P_LARGE else 3 if leave[n, 0] else 4 if leave[n, 1] else 5
+            variant = int(chosen[n])
+            way = variant if variant < V_EXIT1 else V_EXIT1 if leave[n, 0] else V_EXIT2 if leave[n, 1] else V_LARGE
             used[way] += 1
             cost += price[way]
-            if path != REUSE:
+            if variant != REUSE:
                 part = np.s_[2 * y : 2 * (y + tiles.TILE), 2 * x : 2 * (x + tiles.TILE)]
                 output[part] = f.pictures[way - 1][part]
                 reference[y : y + tiles.TILE, x : x + tiles.TILE] = tiles.tile_at(f.low, y, x)
-                last_loss[n] = loss[n, path]
+                last_loss[n] = loss[n, variant]
         estimated.append(np.take_along_axis(loss, chosen[:, None], 1).mean() / 256)
         errors.append(tiles.squared_error(output, f.high).mean(dtype=np.float64))
         spent.append(cost / len(places))

@@ -18,7 +18,6 @@ import data
 import video_data
 
 TILE = 64
-BUCKETS = 64
 SCALE = data.SCALE
 ROUTES = ("bicubic", "small", "exit1", "exit2", "last")  # columns of every array of errors
 BICUBIC, SMALL, EXIT1, EXIT2, LAST = range(len(ROUTES))
@@ -27,9 +26,9 @@ BICUBIC, SMALL, EXIT1, EXIT2, LAST = range(len(ROUTES))
 
 
 def bucket(value):
-    """0 for 0, else 1 + floor(4 log2 value): log2 of the fourth power is exact in integers."""
-    value = int(value)
-    return 0 if value == 0 else min(BUCKETS - 1, (value**4).bit_length())
+    """0 for 0, else 1 + floor(4 log2 value): log2 of the fourth power is exact in integers. Not cut off at the last
+    bucket of a table, that is done where there is one."""
+    return (int(value) ** 4).bit_length()
 
 
 def energy(tile):
@@ -248,17 +247,17 @@ def random_clips(paths, random, count, frames, size, video):
 
 
 def collect_reuse(model, clips, lags=(1, 2, 4)):
-    """Per tile and pair of frames: bucket of the change, what showing the older result costs, tile's bicubic excess."""
+    """Per tile and pair of frames: bucket of the change, and what showing the older result costs."""
     rows = []
     for kind, clip in clips:
         lows = [data.to_code(data.downscale(f.astype(np.float32))) for f in clip]
         outs = [model.run(low)[0] for low in lows]
         for t, high in enumerate(clip):
-            own = squared_error(outs[t][[BICUBIC, LAST]], high)
+            own = squared_error(outs[t][LAST], high)
             for old in (t - lag for lag in lags if t >= lag):
                 again = squared_error(outs[old][LAST], high)
                 rows += [(change(tile_at(lows[t], y, x), tile_at(lows[old], y, x)),
-                          tile_mean(again, 2 * y, 2 * x, 2 * TILE) - tile_mean(own[1], 2 * y, 2 * x, 2 * TILE))
+                          tile_mean(again, 2 * y, 2 * x, 2 * TILE) - tile_mean(own, 2 * y, 2 * x, 2 * TILE))
                          for y, x in grid(lows[t].shape)]
     changes, excess = zip(*rows)
     return np.array([bucket(c) for c in changes]), np.array(excess)

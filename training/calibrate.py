@@ -4,12 +4,12 @@
 
 Written (read by tools/export_sr.py):
 
-    route.energy  i32 [64,4]  estimated loss by bucket of the tile's energy, paths reuse, bicubic, small, large
-    route.change  i32 [64,4]  the same by bucket of the tile's change; the router adds both, and for reuse the loss the
+    route.energy  i32 [80,6]  estimated loss by bucket of the tile's energy: reuse, bicubic, small, and the large net left
+                              at its first exit, at its second, at its end
+    route.change  i32 [80,6]  the same by bucket of the tile's change; the router adds both, and for reuse the loss the
                               tile had when it was last computed
                               unit: 1/256 of a squared luma code, mean over the tile; in excess of the large net's end
-    route.cost    i32 [4]     unit: 50 multiply-accumulates per low resolution pixel, halo included (or as --cost says);
-                              of the large net to its end, see large_cost
+    route.cost    i32 [6]     unit: 50 multiply-accumulates per low resolution pixel, halo included (or as --cost says)
     large.exitK.hidden.weight [16,32] .bias [16], large.exitK.out.weight [1,16] .bias [1]
                               score = log2(cost of going on to the end) - log2(predicted gain of it), in the units above;
                               the tile leaves when score >= log2(cost per unit of loss), the router's price
@@ -28,7 +28,7 @@ import calib_fit as fit
 import calib_sim as sim
 import calib_tiles as tiles
 import nets
-from calib_tiles import BICUBIC, BUCKETS, EXIT1, EXIT2, LAST, SMALL
+from calib_tiles import BICUBIC, EXIT1, EXIT2, LAST, SMALL
 
 MACS_PER_UNIT = 50
 BICUBIC_COST = 9  # integer taps, rounding and stores: little arithmetic, measured against the nets
@@ -76,18 +76,19 @@ def parse_costs(text, model):
 # ---------------------------------------------------------------- fitting
 
 
-def fit_energy(buckets, errors):
+def fit_energy(buckets, errors, size):
     excess = errors - errors[:, LAST:]
-    columns = [np.zeros(BUCKETS), fit.fit_table(buckets, excess[:, BICUBIC], BUCKETS),
-               fit.fit_table(buckets, excess[:, SMALL], BUCKETS), np.zeros(BUCKETS)]
-    columns[1] = np.maximum(columns[1], columns[2])  # where both are tiny, noise must not turn them round
+    columns = [np.zeros(size)] + [fit.fit_table(buckets, excess[:, way], size)
+                                  for way in (BICUBIC, SMALL, EXIT1, EXIT2)] + [np.zeros(size)]
+    for cheap in (3, 2, 1):  # where both are tiny, noise must not turn them round
+        columns[cheap] = np.maximum(columns[cheap], columns[cheap + 1])
     return fit.table_codes(columns)
 
 
-def fit_change(buckets, excess):
-    column = fit.fit_table(buckets, excess, BUCKETS)
+def fit_change(buckets, excess, size):
+    column = fit.fit_table(buckets, excess, size)
     column[0] = 0
-    return fit.table_codes([column] + [np.zeros(BUCKETS)] * 3)
+    return fit.table_codes([column] + [np.zeros(size)] * 5)
 
 
 def gains(errors):
@@ -103,15 +104,18 @@ def fit_predictors(pooled, errors, steps):
 # ---------------------------------------------------------------- reports
 
 
-def report_table(name, buckets, columns, table, labels):
+def report_table(name, buckets, columns, table):
+    """columns: (label, path of the table, measured excess)."""
     print(f"\n{name}: mean excess (squared codes) measured -> table")
-    for low in range(0, BUCKETS, 6):
+    buckets = np.minimum(buckets, len(table) - 1)
+    for low in range(0, len(table), 6):
         inside = (buckets >= low) & (buckets < low + 6)
-        part = "  ".join(
-            f"{label} {column[inside].mean():9.3f} -> {table[buckets[inside], path].mean() / fit.LOSS_UNIT:9.3f}"
-            if inside.any() else f"{label} {'-':>9s} -> {table[low + 3, path] / fit.LOSS_UNIT:9.3f}"
-            for label, column, path in zip(labels, columns, (1, 2) if len(columns) == 2 else (0,)))
-        print(f"  buckets {low:2d}..{min(low + 5, BUCKETS - 1):2d}  {inside.sum():5d} tiles  {part}")
+        parts = []
+        for label, path, excess in columns:
+            measured = f"{excess[inside].mean():9.3f}" if inside.any() else f"{'-':>9s}"
+            rows = buckets[inside] if inside.any() else np.arange(low, min(low + 6, len(table)))
+            parts.append(f"{label} {measured} -> {table[rows, path].mean() / fit.LOSS_UNIT:9.3f}")
+        print(f"  buckets {low:2d}..{min(low + 5, len(table) - 1):2d}  {inside.sum():5d} tiles  " + "  ".join(parts))
 
 
 def report_predictors(predictors, pooled, errors, costs):
@@ -137,14 +141,14 @@ def report_predictors(predictors, pooled, errors, costs):
     print(f"  always: exit 1 {ends[:, 0].mean():.4f}, exit 2 {ends[:, 1].mean():.4f}, end {ends[:, 2].mean():.4f}")
 
 
-def report_clips(clips, route, predictors, costs, worst, title):
-    print(f"\nbudget decision on clips made of held-out photographs, {title}")
+def report_clips(clips, route, predictors, costs):
+    print("\nbudget decision on clips made of held-out photographs; the budget is a share of what bicubic would lose")
     print("  (cost: share of the large net's; kept: of its gain over bicubic, in dB and in squared error; loss: in excess of it)")
     print("  budget   cost    psnr  kept  of mse  loss told/real |  reuse bicub small exit1 exit2  last (%)")
     gap = np.mean([np.mean(clip_errors(frames, BICUBIC) - clip_errors(frames, LAST)) for _, frames in clips])
     base = {way: np.mean([sim.psnr(clip_errors(frames, way)) for _, frames in clips]) for way in (BICUBIC, SMALL, LAST)}
     for budget in BUDGETS:
-        runs = [sim.run_clip(frames, route, predictors, costs, budget, worst) for _, frames in clips]
+        runs = [sim.run_clip(frames, route, predictors, costs, budget) for _, frames in clips]
         quality = np.mean([sim.psnr(r[0]) for r in runs])
         real = np.mean([np.mean(r[0] - clip_errors(frames, LAST)) for r, (_, frames) in zip(runs, clips)])
         told = np.mean([r[3].mean() for r in runs])
@@ -156,10 +160,10 @@ def report_clips(clips, route, predictors, costs, worst, title):
           f"all large {base[LAST]:.3f} (cost 1)")
 
 
-def report_kinds(clips, route, predictors, costs, worst, budget):
+def report_kinds(clips, route, predictors, costs, budget):
     print(f"\nby clip at budget {budget}: bicubic / routed / large dB, kept %, cost")
     for kind, frames in clips:
-        errors, spent, _, _ = sim.run_clip(frames, route, predictors, costs, budget, worst)
+        errors, spent, _, _ = sim.run_clip(frames, route, predictors, costs, budget)
         low, high, now = sim.psnr(clip_errors(frames, BICUBIC)), sim.psnr(clip_errors(frames, LAST)), sim.psnr(errors)
         print(f"  {kind:8s} {low:7.3f} {now:7.3f} {high:7.3f} {100 * (now - low) / (high - low):6.1f} {spent.mean() / costs.last:6.3f}")
 
@@ -171,21 +175,8 @@ def clip_errors(frames, way):
 # ---------------------------------------------------------------- all of it
 
 
-def large_cost(kind, clips, route, predictors, costs, worst, budget):
-    """What the router is told the large route costs.
-
-    Its loss in the tables, 0, is that of the end, and so must be its cost: told the smaller expected cost it sends tiles
-    there that leave at the first exit, which is hardly better than the small net and costs five of it. On trial clips
-    the same quality then cost about a quarter more.
-    """
-    if kind == "end":
-        return costs.last
-    used = sum(sim.run_clip(frames, route, predictors, costs, budget, worst)[2] for _, frames in clips)
-    return costs.large(used[3:] / used[3:].sum()) if used[3:].sum() else costs.last
-
-
-def cost_codes(costs, large):
-    return np.maximum(1, np.rint([costs.reuse, costs.bicubic, costs.small, large])).astype(np.int32)
+def cost_codes(costs):
+    return np.maximum(1, np.rint(costs.all())).astype(np.int32)
 
 
 def save(path, route, predictors):
@@ -204,10 +195,8 @@ def arguments():
     parser.add_argument("--more-count", type=int, default=48, help="how many of those")
     parser.add_argument("--video", action="store_true", help="footage through a camera and H.264 besides clean material")
     parser.add_argument("--cost", help="reuse,bicubic,small,exit1,exit2,large: measured ones, in any unit")
-    parser.add_argument("--worst", choices=["all", "bicubic"], default="bicubic",
-                        help="whose loss the router's budget is a share of (must match the graph)")
-    parser.add_argument("--large-cost", choices=["end", "expected"], default="end", help="cost of the large route in the router")
     parser.add_argument("--budget", type=float, default=0.05, help="at which clips are reported one by one")
+    parser.add_argument("--buckets", type=int, default=80, help="rows of the tables; the last holds everything above")
     parser.add_argument("--clips", type=int, default=40)
     parser.add_argument("--steps", type=int, default=2500)
     return parser.parse_args()
@@ -240,28 +229,24 @@ def main():
     predictors = fit_predictors(pooled, errors, args.steps)
     stage("exit predictors trained")
 
-    route = {"route.energy": fit_energy(buckets, errors), "route.change": fit_change(moves, reuse),
-             "route.cost": cost_codes(costs, costs.last)}
+    route = {"route.energy": fit_energy(buckets, errors, args.buckets),
+             "route.change": fit_change(moves, reuse, args.buckets),
+             "route.cost": cost_codes(costs)}
     exported = [fit.exported_predictor(p, d) for p, d in zip(predictors, costs.deltas())]
     clips = [(kind, sim.prepare(model, clip)) for kind, clip in
              tiles.random_clips(kept, np.random.default_rng(SEED + 1), 12, 8, size, args.video)]
     stage("clips for the trial prepared")
-    worst = {"all": None, "bicubic": sim.P_BICUBIC}[args.worst]
-    for _ in range(2):  # the cost decides which tiles go there, and they decide the expected cost
-        route["route.cost"] = cost_codes(
-            costs, large_cost(args.large_cost, clips, route, exported, costs, worst, args.budget))
     save(args.out, route, exported)
     stage(f"wrote {args.out}, route.cost {route['route.cost'].tolist()}")
 
     excess = check[1] - check[1][:, LAST:]
-    report_table("energy, photographs kept back", check[0], [excess[:, BICUBIC], excess[:, SMALL]], route["route.energy"],
-                 ["bicubic", "small"])
-    report_table("change (fitted clips)", moves, [reuse], route["route.change"], ["reuse"])
+    report_table("energy, photographs kept back", check[0],
+                 [("bicubic", 1, excess[:, BICUBIC]), ("small", 2, excess[:, SMALL])], route["route.energy"])
+    report_table("change, clips that were fitted", moves, [("reuse", 0, reuse)], route["route.change"])
     print("\nexit predictors on photographs kept back")
     report_predictors(predictors, check[2], check[1], costs)
-    report_clips(clips, route, exported, costs, sim.P_BICUBIC, "budget a share of what bicubic would lose")
-    report_clips(clips, route, exported, costs, None, "budget a share of what the worst path would lose")
-    report_kinds(clips, route, exported, costs, worst, args.budget)
+    report_clips(clips, route, exported, costs)
+    report_kinds(clips, route, exported, costs, args.budget)
     stage("done")
 
 

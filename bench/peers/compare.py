@@ -27,8 +27,8 @@ def open_peers(args, layers, folder):
         from onnx_peer import OnnxPeer
         peers.append(OnnxPeer(layers, os.path.join(folder, args.net + ".onnx")))
     if "ncnn" in wanted:
-        from ncnn_peer import NcnnPeer
-        peers.append(NcnnPeer(layers, os.path.join(folder, args.net)))
+        from ncnn_peer import NcnnPeer, WAYS
+        peers += [NcnnPeer(way, layers, os.path.join(folder, args.net)) for way in WAYS]
     if "torch" in wanted:
         from torch_peer import TorchPeer, ways
         for way in ways(args.compile):
@@ -90,6 +90,7 @@ def main():
     frames = luma.fitted(clip, args.width, args.height)
     ours = setups(args)
     server = luma.Frames(args.model, args.width, args.height, ours.values())
+    tier = args.tier or server.tier()
     peers = open_peers(args, nets.layers(weights, args.net), folder)
     names = [*ours, *(p.name for p in peers)]
     times, differences = {name: [] for name in names}, {name: (0.0, 0) for name in names}
@@ -100,7 +101,6 @@ def main():
             off = np.abs(pictures[name].astype(int) - pictures[names[0]])
             share, most = differences[name]
             differences[name] = (max(share, float(np.mean(off > 0))), max(most, int(off.max())))
-    tier = args.tier or server.tier()
     peak = server.peak(tier)
     print(f"net '{args.net}', {args.width}x{args.height} -> x2, 1 thread, our tier {tier}, multiply-add peak {peak:.0f} GFLOP/s,"
           f" {args.turns} turns; load {os.getloadavg()[0]:.1f}")

@@ -37,17 +37,22 @@ def write_ncnn(stem, layers):
         f.write(b"".join(data))
 
 
+WAYS = {"": {}, " F(4x4) only": {"use_winograd23_convolution": False, "use_winograd63_convolution": False}}
+
+
 class NcnnPeer:
-    def __init__(self, layers, stem):
+    def __init__(self, way, layers, stem):
         write_ncnn(stem, layers)
         self.net = ncnn.Net()
         options = self.net.opt
         options.num_threads = 1
         options.use_vulkan_compute = False
         options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = options.use_bf16_storage = False
+        for name, value in WAYS[way].items():
+            setattr(options, name, value)
         if self.net.load_param(stem + ".param") or self.net.load_model(stem + ".bin"):
             raise SystemExit("ncnn does not read what was written for it")
-        self.name = f"ncnn {ncnn.__version__}"
+        self.name = f"ncnn {ncnn.__version__}{way}"
 
     def run(self, x):
         mat = ncnn.Mat(x[None]).clone()

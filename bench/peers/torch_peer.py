@@ -1,5 +1,6 @@
 """The net in PyTorch. Its ways of running are peers of their own; the caller keeps the quickest."""
 
+import logging
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ from nets import bicubic_filter
 from stopwatch import Stopwatch
 
 warnings.filterwarnings("ignore", category=FutureWarning)  # that torch.jit is on its way out
+logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # that there is no GPU
 
 
 class Net(torch.nn.Module):

@@ -56,6 +56,11 @@ static bool number(const char *text, double low, double high, double *value)
     return *text != 0 && *end == 0 && *value >= low && *value <= high;
 }
 
+static bool whole_number(const char *text, double low, double high, double *value)
+{
+    return number(text, low, high, value) && *value == (double)(int64_t)*value;
+}
+
 static const char *complain(char *message, size_t bytes, const char *option, const char *value, const char *expected)
 {
     snprintf(message, bytes, "%s %.60s: expected %s", option, value, expected);
@@ -79,15 +84,15 @@ static const char *take(video_options *o, const char *name, const char *value, c
         if (!number(value, 0, 100, &o->quality))
             return complain(message, bytes, name, value, "0 .. 100");
     } else if (strcmp(name, "--threads") == 0) {
-        if (!number(value, 1, 64, &n))
+        if (!whole_number(value, 1, 64, &n))
             return complain(message, bytes, name, value, "1 .. 64");
         o->threads = (int)n;
     } else if (strcmp(name, "--frames") == 0) {
-        if (!number(value, 1, 1e15, &n))
+        if (!whole_number(value, 1, 1e15, &n))
             return complain(message, bytes, name, value, "a positive number");
         o->frames = (int64_t)n;
     } else if (strcmp(name, "--tile") == 0) {
-        if (!number(value, 8, 8192, &n))
+        if (!whole_number(value, 8, 8192, &n))
             return complain(message, bytes, name, value, "8 .. 8192");
         o->tile = (int)n;
     } else if (strcmp(name, "--route") == 0) {
@@ -126,6 +131,19 @@ static bool is_flag(video_options *o, const char *name)
     return true;
 }
 
+/* The output is emptied before the map is opened, and the reference is read beside it: names must differ. (That the
+ * input is not the output is checked by what the files are, when they are opened.) */
+static const char *same_twice(const video_options *o)
+{
+    if (o->map && strcmp(o->map, o->output) == 0)
+        return "the map and the output are the same file";
+    if (o->reference && strcmp(o->reference, o->output) == 0 && strcmp(o->output, "-") != 0)
+        return "the reference and the output are the same file";
+    if (o->reference && strcmp(o->reference, "-") == 0 && strcmp(o->input, "-") == 0)
+        return "the reference and the input are both standard input";
+    return NULL;
+}
+
 const char *options_parse(video_options *o, int argc, char **argv, char *message, size_t bytes)
 {
     *o = (video_options){.model = "models/sr2x_video.gguf", .reuse = true, .quality = 95, .threads = 1, .frames = -1};
@@ -157,5 +175,5 @@ const char *options_parse(video_options *o, int argc, char **argv, char *message
     }
     if (!o->help && !o->output)
         return "an input and an output are needed (see --help)";
-    return NULL;
+    return o->help ? NULL : same_twice(o);
 }

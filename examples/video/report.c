@@ -126,7 +126,8 @@ void report_summary(const run_facts *r)
 static int cell_class(const upscaler_map *map, int cell)
 {
     if (!map->route)
-        return CLASS_LARGE;
+        return map->one_route == ROUTE_BICUBIC ? CLASS_BICUBIC : map->one_route == ROUTE_SMALL ? CLASS_SMALL
+               : map->one_route == ROUTE_EXIT1 ? CLASS_EXIT1 : map->one_route == ROUTE_EXIT2 ? CLASS_EXIT2 : CLASS_LARGE;
     if (map->route[cell] < 3)
         return map->route[cell] < 0 ? CLASS_REUSE : map->route[cell];
     for (int e = 0; e < UPSCALER_EXITS; e++)
@@ -167,29 +168,42 @@ static void draw_cells(const canvas *c, const upscaler_map *map)
             canvas_tile(c, x * side, y * side, side, side, class_colours[cell_class(map, y * map->across + x)], 70, 2);
 }
 
-static void draw_legend(const canvas *c)
+/* A strip of its own below the picture; rows as the width needs. With out NULL it only counts its height. */
+enum { LEGEND_ROW = 24, LEGEND_SWATCH = 16 };
+
+static int draw_legend(const canvas *out, int width, int top)
 {
-    int y = 8;
-    for (int k = 0; k < CLASSES; k++, y += 22) {
-        canvas_fill(c, 8, y, 18, 18, class_colours[k]);
-        canvas_label(c, 32, y + 2, 2, class_names[k], (canvas_colour){255, 255, 255});
+    int x = 8, y = top + 4;
+    for (int k = 0; k < CLASSES; k++) {
+        const int wide = LEGEND_SWATCH + 8 + canvas_text_width(class_names[k], 2) + 16;
+        if (x > 8 && x + wide > width)
+            x = 8, y += LEGEND_ROW;
+        if (out) {
+            canvas_fill(out, x, y, LEGEND_SWATCH, LEGEND_SWATCH, class_colours[k]);
+            canvas_text(out, x + LEGEND_SWATCH + 8, y + 1, 2, class_names[k], (canvas_colour){255, 255, 255});
+        }
+        x += wide;
     }
+    return y + LEGEND_ROW - top;
 }
 
 bool report_map_png(const char *path, const y4m_info *info, const void *frame, const upscaler_map *map)
 {
-    canvas c = {malloc(canvas_bytes(info->width, info->height)), info->width, info->height};
+    const int legend = draw_legend(NULL, info->width, 0);
+    canvas page = {malloc(canvas_bytes(info->width, info->height + legend)), info->width, info->height + legend};
+    const canvas picture = {page.pixels, info->width, info->height}; /* the page's upper part */
     void *scratch = malloc(png_scratch(info->width, 3));
-    FILE *file = c.pixels && scratch ? fopen(path, "wb") : NULL;
+    FILE *file = page.pixels && scratch ? fopen(path, "wb") : NULL;
     bool ok = file != NULL;
     if (ok) {
-        canvas_from_frame(&c, info, frame, canvas_matrix_for(info->height / 2));
-        draw_cells(&c, map);
-        draw_legend(&c);
-        ok = png_write(file, c.pixels, (size_t)info->width * 3, info->width, info->height, 3, scratch);
+        canvas_fill(&page, 0, info->height, info->width, legend, (canvas_colour){24, 24, 28});
+        canvas_from_frame(&picture, info, frame, canvas_matrix_for(info->height / 2));
+        draw_cells(&picture, map);
+        draw_legend(&page, info->width, info->height);
+        ok = png_write(file, page.pixels, (size_t)info->width * 3, page.width, page.height, 3, scratch);
         ok = fclose(file) == 0 && ok;
     }
     free(scratch);
-    free(c.pixels);
+    free(page.pixels);
     return ok;
 }

@@ -93,10 +93,11 @@ bool upscaler_open(upscaler *u, const video_options *o, int width, int height, i
     u->width = width;
     u->height = height;
     u->bits = bits;
-    u->tile = o->tile ? o->tile : 64;
+    u->route = o->route;
     u->routed = o->route == ROUTE_AUTO;
     u->budget = (float)(1.0 - o->quality / 100.0);
     plan_describe(&desc, o, width);
+    u->tile = desc.patch_size ? desc.patch_size : 64;
     /* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
     for (int pass = 0; pass < 2; pass++) {
         const size_t fixed = pass == 0 ? FIXED_BYTES : (size_t)(u->fixed_bytes + u->planned.persistent + BS_ALIGNMENT);
@@ -182,6 +183,7 @@ void upscaler_last(const upscaler *u, upscaler_map *map)
     bs_decision d;
     memset(map, 0, sizeof *map);
     map->size = u->tile;
+    map->one_route = u->route;
     map->across = (u->width + u->tile - 1) / u->tile;
     map->down = (u->height + u->tile - 1) / u->tile;
     if (u->routed && bs_decision_get(u->session, "route", &d) == BS_OK)

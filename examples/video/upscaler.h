@@ -35,6 +35,7 @@ typedef struct upscaler {
     uint64_t fixed_bytes; /* model index, graph and plan */
     int width, height, bits, tile;
     bool routed;
+    video_route route;
     float budget;
     upscaler_tallies tallies;
     bs_error error;
@@ -50,7 +51,8 @@ bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, p
 /* What the last frame did: cells of `size` input pixels, row by row. route: 0 reuse .. 3 large; exit: 0.. or -1. */
 typedef struct upscaler_map {
     int across, down, size;
-    const int8_t *route; /* NULL: one route for all */
+    const int8_t *route; /* NULL: one_route for all */
+    video_route one_route;
     const int8_t *exit[UPSCALER_EXITS];
 } upscaler_map;
 void upscaler_last(const upscaler *u, upscaler_map *map);
