@@ -16,7 +16,7 @@ import numpy as np
 import luma
 
 NETS = ("bicubic", "small", "exit1", "exit2", "large")
-CONVS = ("direct", "winograd")
+CONVS = ("direct", "winograd", "auto")
 # multiply-adds a pixel of the nets: 3x3 layers of 1-12-12-12-12-4 and 1-32-...-32-4 channels
 MULTIPLY_ADDS = {"bicubic": 0, "small": 9 * (12 + 3 * 144 + 48), **{n: 9 * (32 + k * 1024 + 128) for n, k in (("exit1", 2), ("exit2", 4), ("large", 6))}}
 

@@ -76,13 +76,24 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
         memset(out.data, 0, 4);
 }
 
+/* The route wrote it; one that is decided ahead weighs nothing. */
+static void run_route_price(const bs_context *c, const bs_node *node)
+{
+    bs_operand out;
+    bs_operand_make(c, node->first_out, 0, &out);
+    if (c->session->plan->routers[node->router].forced)
+        *(float *)out.data = 0.0f;
+}
+
 /* Runs the node's kernel on `rows` rows from `row`; of an image only the rows y0..y1 of the rectangle. */
 static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_call call;
     const bs_node *node = &c->session->graph->nodes[i->node];
-    if (bs_node_is(node, &bs_op_route_price))
-        return; /* the route wrote it */
+    if (bs_node_is(node, &bs_op_route_price)) {
+        run_route_price(c, node);
+        return;
+    }
     if (bs_node_is(node, &bs_op_route_score)) {
         for (int32_t r = row; r < row + rows; r++)
             run_route_score(c, node, r);
@@ -139,7 +150,7 @@ static int32_t batch_rows(const bs_session *s, const bs_instr *i)
         return 1;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW && bs_node_is(&s->graph->nodes[v->node], &bs_op_scatter);
+        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW && s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
         if (v->rank == 3 || scattered)
             return 1;
     }

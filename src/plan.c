@@ -79,6 +79,20 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     return true;
 }
 
+/* All stages, in order. */
+static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+{
+    if (!bs_plan_live(p, error))
+        return false;
+    bs_plan_fuse(p);
+    if (!bs_plan_lower(p, workspace, error))
+        return false;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->node_live[n])
+            plan_node(p, n);
+    return bs_plan_memory(p, workspace, error);
+}
+
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
 {
     plan_layout l;
@@ -88,7 +102,12 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         desc = &none;
     if (bs_graph_check(graph, error) != BS_OK || !desc_sound(desc, error))
         return NULL;
+    if (!arena) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
+        return NULL;
+    }
     plan_layout_make(graph, &l);
+    const size_t mark = arena->used;
     uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
     if (!memory) {
         bs_fail_arena(error, arena, l.bytes, "the plan");
@@ -105,15 +124,10 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
     p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
-    if (!bs_plan_live(p, error))
-        return NULL;
-    bs_plan_fuse(p);
-    if (!bs_plan_lower(p, memory + l.at_workspace, error))
-        return NULL;
-    for (int32_t n = 1; n < graph->n_nodes; n++)
-        if (p->node_live[n])
-            plan_node(p, n);
-    return bs_plan_memory(p, memory + l.at_workspace, error) ? p : NULL;
+    if (plan_make(p, memory + l.at_workspace, error))
+        return p;
+    arena->used = mark;
+    return NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------- report */

@@ -251,6 +251,23 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
+/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
+static bool cells_are_whole(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_value_info *value = &g->values[v];
+        const int32_t patches = g->domains[value->domain].patches;
+        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
+            (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
+            continue;
+        return bs_refuse(error, BS_ERROR_SHAPE, "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
+                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name, bs_node_name(&g->nodes[value->node]),
+                         value->scale_num, value->scale_den);
+    }
+    return true;
+}
+
 bool bs_plan_live(bs_plan *plan, bs_error *error)
 {
     if (!force_routes(plan, error))
@@ -258,5 +275,5 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
     find_live(plan);
     choose_orders(plan);
     spread_margins(plan);
-    return cells_fit(plan, error);
+    return cells_fit(plan, error) && cells_are_whole(plan, error);
 }

@@ -291,7 +291,7 @@ static int32_t decide_budget(const routing *r)
     return low;
 }
 
-/* The price is an output of the graph where something reads it; 0 where nothing was weighed. */
+/* The price is an output of the graph where something reads it. */
 static void publish_price(const routing *r, float price)
 {
     const bs_session *s = r->c->session;
@@ -381,12 +381,11 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
     d->dropped = 0;
     d->rows = rows;
-    routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
     if (forced) {
         bs_decision_forced(d, rows, forced - 1);
-        publish_price(&r, 0.0f);
         return BS_OK;
     }
+    routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
     const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);

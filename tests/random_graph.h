@@ -23,6 +23,7 @@ typedef struct random_graph {
     bool rows, frames; /* what it works on */
     bool whole;        /* blocks are grown as a user writes them; else a node here, a node there */
     bs_value state[3], cells, knob, captured; /* states: rows, frame, the frame before that */
+    bs_value reused;                          /* a frame that has become the state already */
 } random_graph;
 
 static bool rg_flip(int32_t percent) { return check_below(100) < percent; }
@@ -413,23 +414,26 @@ static void rg_ops(random_graph *rg, int32_t domain, int32_t count)
 static void rg_block(random_graph *rg, int32_t domain, int32_t depth)
 {
     const bs_value x = rg_pick(rg, domain, rg_is_line);
-    if (x.id == 0 || rg->g->n_routers > 8 || rg->g->n_nodes > 300)
+    const int32_t r = rg->g->n_routers;
+    if (x.id == 0 || r > 8 || rg->g->n_nodes > 300)
         return;
-    const int32_t r = rg->g->n_routers, paths_of_it = (rg_add_router(rg, x), rg->g->n_routers > r ? rg->g->routers[r].desc->paths : 0);
-    for (int32_t p = 0; p < paths_of_it; p++) {
+    rg_add_router(rg, x);
+    for (int32_t p = 0; rg->g->status == BS_OK && p < rg->g->routers[r].desc->paths; p++) {
         const bs_value image = rg_pick(rg, domain, rg_is_any_image), line = rg_pick(rg, domain, rg_is_line);
         const bs_value in[2] = {image.id ? image : line, line};
         for (int32_t i = 0; i < 2; i++)
             if (in[i].id)
                 rg_made(rg, bs_scatter(rg->g, (bs_router){r}, p, in[i]), rg->bound[in[i].id]);
         const int32_t inside = rg_path_domain(rg, r, p);
+        if (inside < 0)
+            continue;
         rg_ops(rg, inside, check_below(4));
         if (depth < 3 && rg_flip(50))
             rg_block(rg, inside, depth + 1);
         rg_ops(rg, inside, check_below(3));
         rg_fold(rg, inside);
     }
-    for (int32_t i = 0; i < 3; i++)
+    for (int32_t i = 0; i < 3 && rg->g->status == BS_OK; i++)
         rg_gather(rg, r);
 }
 
@@ -447,7 +451,7 @@ static void rg_to_root(random_graph *rg)
 static void rg_to_cells(random_graph *rg)
 {
     const bs_value frame = rg_pick(rg, 0, rg_is_frame), table = rg_pick(rg, 0, rg_is_table), like = rg_pick(rg, -1, rg_is_cell);
-    if (table.id && rg_flip(50)) {
+    if (table.id && rg_flip(60)) {
         const bool enough = like.id && rg_extent(rg, rg_info(rg, table), 0) >= rg->g->domains[rg_info(rg, like)->domain].max_rows;
         const bool joins = enough && (rg_info(rg, table)->dims[0] == rg->g->domains[rg_info(rg, like)->domain].rows || rg_is_const(rg, table));
         rg_made(rg, bs_rows(rg->g, table, joins ? like : (bs_value){0}), rg->bound[table.id]);
@@ -507,6 +511,36 @@ static void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
     }
 }
 
+/* Reuse of the last frame: cells that a router leaves alone keep their pixels. What else reads the last frame may come
+ * before the new one, beside it, or after. */
+static void rg_reuse(random_graph *rg)
+{
+    const bs_value old = rg_made(rg, bs_patches(rg->g, rg->state[1], &(bs_patches_desc){.like = rg->cells.id}), RG_MOST);
+    const bs_value seen = rg_flip(50) ? rg_conv(rg, old) : old;
+    const bs_value line = rg_made(rg, bs_pool2d(rg->g, seen, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1}), RG_MOST);
+    const int32_t r = rg->g->n_routers;
+    rg_add_router(rg, line);
+    if (rg->g->status != BS_OK || rg->g->routers[r].max_paths_per_cell > 1)
+        return;
+    bs_value out[BS_MAX_PATHS] = {{0}};
+    for (int32_t p = 0; p < rg->g->routers[r].desc->paths; p++) {
+        const bs_value from = rg_flip(80) ? rg->cells : old;
+        if (rg_flip(80)) {
+            const bs_value x = rg_made(rg, bs_scatter(rg->g, (bs_router){r}, p, from), rg->bound[from.id]);
+            out[p] = rg_flip(80) ? rg_twin(rg, rg_unary(rg, x), rg_info(rg, x)->domain) : x;
+        }
+    }
+    for (int32_t p = 0; p < rg->g->routers[r].desc->paths; p++)
+        if (out[p].id) {
+            const bs_value all = bs_gather(rg->g, (bs_router){r}, out, rg_flip(70) ? old : (bs_value){0}, NULL);
+            const bs_value frame = rg_made(rg, bs_assemble(rg->g, all), RG_MOST);
+            bs_state_write(rg->g, rg->state[1], frame);
+            rg->reused = frame;
+            rg->bound[all.id] = RG_MOST;
+            return;
+        }
+}
+
 static void rg_step(random_graph *rg)
 {
     const bs_value cell = rg_pick(rg, -1, rg_is_routable);
@@ -531,6 +565,8 @@ static void rg_step(random_graph *rg)
         rg_to_root(rg);
     else if (what < 96 && rg->frames)
         rg_to_cells(rg);
+    else if (what < 98 && rg->state[1].id && rg->reused.id == 0)
+        rg_reuse(rg);
 }
 
 static bool rg_is_root(const random_graph *rg, const bs_value_info *v)
@@ -559,11 +595,15 @@ static void rg_end(random_graph *rg)
     const int32_t first = check_below(3);
     for (int32_t i = first; i < first + 3; i++) { /* in any order: one may take what another held */
         const bs_value state = rg->state[i % 3], v = state.id ? rg_twin(rg, state, 0) : (bs_value){0};
-        if (v.id)
+        if (v.id && !(i % 3 == 1 && rg->reused.id))
             bs_state_write(rg->g, state, v);
     }
-    for (int32_t wanted = 2 + check_below(RG_OUTPUTS - 1); rg->n_outputs < wanted;)
-        bs_output(rg->g, outputs[rg->n_outputs++], rg_pick(rg, 0, rg_is_root));
+    if (rg->reused.id && rg_flip(50))
+        bs_output(rg->g, outputs[rg->n_outputs++], rg->reused);
+    for (int32_t v = rg->g->n_values - 1, wanted = 1 + check_below(RG_OUTPUTS - 2); v >= 1 && rg->n_outputs < wanted; v--)
+        if (rg->g->values[v].domain == 0 && !rg_is_read(rg, v) && rg_flip(80))
+            bs_output(rg->g, outputs[rg->n_outputs++], (bs_value){v});
+    bs_output(rg->g, outputs[rg->n_outputs++], rg_pick(rg, 0, rg_is_root));
 }
 
 /* False when the builder refused something after all. */

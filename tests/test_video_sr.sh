@@ -75,6 +75,7 @@ stream() {
 
 # holds FILE FRAMES BYTES: a stream of exactly so many frames of so many bytes.
 holds() {
+    [ -f "$1" ] || return 1
     line=$(head -n 1 "$1" | wc -c)
     [ $(($(wc -c <"$1"))) -eq $((line + $2 * (6 + $3))) ] || { echo "  $1: $(wc -c <"$1") bytes"; return 1; }
 }
@@ -157,11 +158,14 @@ check "... with two frames" holds "$out" 2 "$twice"
 same_as_plain() {
     sr "$@" "$clip" "$out" && cmp "$plain" "$out"
 }
+check "routed tiles smaller than the model's are refused" refuses 1 "take larger patches" --tile 24 "$clip" "$work/other.y4m"
 check "three threads give the same bytes as one" same_as_plain --threads 3
 check "breadth first gives the same bytes" same_as_plain --order breadth
 check "depth first gives the same bytes" same_as_plain --order depth --threads 2
-check "stillness without reuse" sr --no-reuse "$clip" "$out"
-check "... holds every frame" holds "$out" $FRAMES "$twice"
+for options in "--no-reuse" "--quality 0" "--quality 100" "--conv winograd" "--tile 96"; do
+    runs() { sr $options "$clip" "$out" && holds "$out" $FRAMES "$twice"; }
+    check "$options runs" runs
+done
 
 for route in bicubic small large exit1; do
     sr --route $route --conv direct --tile 64 --frames 1 "$clip" "$work/tile64.y4m" || fail "--route $route runs"
@@ -193,10 +197,10 @@ check "a header keeps to 96 bytes and what matters" short_header
 
 # layout NAME BYTES BYTES_OF_TWICE [FILTER...] for a frame of 50 x 38
 layout() {
-    name=$1 bytes=$2 result=$3
+    kind=$1 bytes=$2 result=$3
     shift 3
-    stream "W50 H38 F24:1 Ip C$name" "$bytes" 2 "$@" >"$work/layout.y4m"
-    sr "$work/layout.y4m" "$out" && holds "$out" 2 "$result" && head -n 1 "$out" | grep -q "C$name\$"
+    stream "W50 H38 F24:1 Ip C$kind" "$bytes" 2 "$@" >"$work/layout.y4m"
+    sr "$work/layout.y4m" "$out" && holds "$out" 2 "$result" && head -n 1 "$out" | grep -q "C$kind\$"
 }
 small=$((50 * 38)) big=$((100 * 76))
 codes="tr \004-\377 [\001*]" # as two bytes a sample: codes of 0 to 771

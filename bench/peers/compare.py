@@ -42,7 +42,7 @@ def open_peers(args, layers, folder):
 def setups(args):
     common = f"--route {args.net} --threads 1 --order depth --conv "
     tier = f" --tier {args.tier}" if args.tier else ""
-    return {f"brainstorm {conv}": f"{common}{conv}{tier}" for conv in ("direct", "winograd")}
+    return {f"brainstorm {conv}": f"{common}{conv}{tier}" for conv in ("direct", "auto")}
 
 
 def turn(server, names, peers, frame):
@@ -60,14 +60,14 @@ def turn(server, names, peers, frame):
 
 
 def table(times, differences, peak, operations):
-    direct, winograd = list(times)[:2]
+    direct, auto = list(times)[:2]
     cpu = {name: np.array([t.cpu_ms for t in times[name]]) for name in times}
-    print(f"{'':34} {'wall ms':>8} {'cpu ms':>8} {'GFLOP/s':>8} {'of peak':>8} {'direct/it':>9} {'winogr./it':>10} {'differs':>8} {'by':>3}")
+    print(f"{'':34} {'wall ms':>8} {'cpu ms':>8} {'GFLOP/s':>8} {'of peak':>8} {'direct/it':>9} {'auto/it':>8} {'differs':>8} {'by':>3}")
     for name in times:
         rate = operations / np.median(cpu[name]) * 1e-6
         share, most = differences[name]
         print(f"{name:34} {np.median([t.ms for t in times[name]]):8.2f} {np.median(cpu[name]):8.2f} {rate:8.0f} {rate / peak:8.0%}"
-              f" {np.median(cpu[direct] / cpu[name]):9.2f} {np.median(cpu[winograd] / cpu[name]):10.2f} {share:8.3%} {most:3d}")
+              f" {np.median(cpu[direct] / cpu[name]):9.2f} {np.median(cpu[auto] / cpu[name]):8.2f} {share:8.3%} {most:3d}")
 
 
 def main():
