@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 11ea7199d842ebf95681cf9d91dfa9177381553879e1e29f236aa07a37761408
+ * sha256 of the parts: 5531bd459c25941fde42774ade4fe9ff3eadede5b053d804c560f216729c5440
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -537,10 +537,8 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
     memset(pool, 0, sizeof *pool);
     pool->platform = platform;
     pool->threads = 1;
-    if (threads <= 1)
-        return BS_OK;
-    if (!platform || !platform->thread_start)
-        return bs_fail(error, BS_ERROR_PLATFORM, "%d threads were planned, the platform table has none", threads);
+    if (threads <= 1 || !platform || !platform->thread_start)
+        return BS_OK; /* all on the calling thread */
     if (platform->gate_init(platform->user, pool->gate) != 0)
         return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the thread pool cannot be made");
     pool->gate_made = true;
@@ -7894,24 +7892,37 @@ static bs_dim_id dim_fail(bs_graph *g, int64_t mul, int64_t add, int64_t div)
     return -1;
 }
 
+static int64_t dim_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+/* Expressions are brought to one form, so that what is always equal has one id: (d*2)*3 is d*6, (d+2)-2 is d, and
+ * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (parent < 0 || parent >= graph->n_dims || mul < 1 || div < 1 || mul > BS_DIM_LIMIT || div > BS_DIM_LIMIT)
+    if (parent < 0 || parent >= graph->n_dims || mul < 1 || div < 1 || mul > BS_DIM_LIMIT || div > BS_DIM_LIMIT ||
+        add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
         return dim_fail(graph, mul, add, div);
+    const bs_dim_info *p = &graph->dims[parent];
+    if (p->kind == BS_DIM_DERIVED && p->div == 1)
+        return bs_dim_derive(graph, p->parent, p->mul * mul, p->add * mul + add, div);
+    const int64_t common = dim_divisor(dim_divisor(mul, add), div);
+    mul /= common;
+    add /= common;
+    div /= common;
     if (mul == 1 && add == 0 && div == 1)
         return parent;
-    const bs_dim_info *p = &graph->dims[parent];
     const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
     if (!dim_in_range(graph, maximum, "a derived dimension"))
         return -1;
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
-    /* (d*2)*3 is d*6: keeps chains of pixel shuffles and factors comparable */
-    if (p->kind == BS_DIM_DERIVED && p->add == 0 && p->div == 1 && add == 0 && div == 1)
-        return bs_dim_derive(graph, p->parent, p->mul * mul, 0, 1);
-    /* (d*2)/2 is d: unshuffle after shuffle */
-    if (p->kind == BS_DIM_DERIVED && p->add == 0 && p->div == 1 && add == 0 && mul == 1 && p->mul % div == 0)
-        return bs_dim_derive(graph, p->parent, p->mul / div, 0, 1);
     const bs_dim_info dim = {BS_DIM_DERIVED, parent, mul, add, div, maximum, 0};
     return dim_intern(graph, &dim);
 }
@@ -7950,6 +7961,23 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
 
+/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
+static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
+{
+    const bs_dim_info *parent = &g->dims[dim->parent];
+    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
+    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
+    char factor[24] = "";
+    if (mul != 1)
+        snprintf(factor, sizeof factor, "%lld", mul);
+    if (add == 0 && div == 1)
+        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
+    else if (div == 1)
+        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
+    else
+        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
+}
+
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
 {
     if (d < 0 || d >= graph->n_dims) {
@@ -7963,7 +7991,7 @@ const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t
     else if (dim->kind == BS_DIM_SYMBOL)
         snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
     else
-        snprintf(buffer, bytes, "(x%lld%+lld)/%lld<=%lld", (long long)dim->mul, (long long)dim->add, (long long)dim->div, maximum);
+        derived_text(graph, dim, buffer, bytes);
     return buffer;
 }
 
@@ -12570,9 +12598,9 @@ static bool source_infer(bs_infer *infer)
     infer->out[0].dtype = (bs_dtype)p->dtype;
     infer->out[0].rank = p->rank;
     for (int32_t i = 0; i < p->rank; i++) {
-        infer->out[0].dims[i] = source_dim_decode(infer->graph, p->dim[i]);
+        infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is not a constant or a multiple of a symbol",
+            return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is not a constant or up to 1024 times a symbol",
                                  infer->op->name, infer->name, i);
     }
     return true;
@@ -12592,6 +12620,8 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     if (!g || g->status != BS_OK)
         return failed;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
+        if (shape.dim[i] < 1 || (shape.dim[i] > (bs_dim)1 << 30 && shape.dim[i] < BS_UPTO(0)))
+            bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is %lld, expected 1 .. 2^30", op->name, p.name, i, (long long)shape.dim[i]);
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
         p.dim[i] = id < 0 ? 0 : source_dim_encode(g, id);
     }
@@ -12657,6 +12687,9 @@ static bool state_write_infer(bs_infer *infer)
     const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
         return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
+    for (int32_t n = 1; n < infer->graph->n_nodes; n++)
+        if (bs_node_is(&infer->graph->nodes[n], &bs_op_state_write) && bs_node_in(infer->graph, &infer->graph->nodes[n])[0] == infer->ids[0])
+            return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
     char a[128], b[128];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
         return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
@@ -12769,6 +12802,8 @@ static bool rows_infer(bs_infer *infer)
         out->dims[i] = i < out->rank ? x->dims[i + 1] : -1;
     if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
         const bs_domain *d = &g->domains[infer->in[1]->domain];
+        if (infer->in[1]->domain == 0)
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "rows: `like` is a root value, not one of cells");
         if (bs_dim_max(g, x->dims[0]) < d->max_rows)
             return bs_graph_fail(g, BS_ERROR_SHAPE, "rows: dimension 0 holds %lld rows, the domain of `like` up to %lld",
                                  (long long)bs_dim_max(g, x->dims[0]), (long long)d->max_rows);
@@ -12952,7 +12987,7 @@ const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = B
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
     const int32_t in[2] = {score.id, knob.id};
-    const bs_node *node = desc ? bs_graph_add(graph, bs_op_index("route"), in, knob.id ? 2 : 1, desc) : NULL;
+    const bs_node *node = bs_graph_add(graph, bs_op_index("route"), in, knob.id ? 2 : 1, desc); /* NULL: refused, it has no name */
     const bs_router router = {node ? node->router : 0};
     return router;
 }
@@ -13028,15 +13063,16 @@ static bool score_infer(bs_infer *infer)
     const bs_router_info *router = router_known(infer, p->router);
     if (!router)
         return false;
+    if (infer->ids[0] != router->score)
+        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "route_score: the operand is not the score of router \"%s\"", router->desc->name);
     infer->router = p->router;
-    infer->out[0] = infer->graph->values[router->score];
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
 
 const bs_op bs_op_route_price = {.name = "route_price", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
                                  .fields = router_fields, .n_fields = 2, .infer = price_infer};
-const bs_op bs_op_route_score = {.name = "route_score", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
+const bs_op bs_op_route_score = {.name = "route_score", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
                                  .fields = router_fields, .n_fields = 2, .infer = score_infer};
 
 bs_value bs_route_price(bs_graph *graph, bs_router router)
@@ -13048,7 +13084,9 @@ bs_value bs_route_price(bs_graph *graph, bs_router router)
 bs_value bs_route_score(bs_graph *graph, bs_router router)
 {
     const bs_router_params p = {"", router.id, 0};
-    return bs_graph_value(graph, bs_op_index("route_score"), NULL, 0, &p);
+    const bool known = graph && router.id >= 1 && router.id < graph->n_routers;
+    const int32_t score = known ? graph->routers[router.id].score : 0; /* 0: refused */
+    return bs_graph_value(graph, bs_op_index("route_score"), &score, 1, &p);
 }
 
 /* ------------------------------------------------------------------------------------------------- gather */
@@ -14232,6 +14270,8 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
+/* Sets the order of a top-level domain and of all below it, and where its routers decide. */
+void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
@@ -14329,10 +14369,11 @@ bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
 static void mark_operands(bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
-    const int32_t *in = bs_node_in(g, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(plan, (int32_t)(node - g->nodes), &n_in);
     if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
         return; /* decided ahead: scores are not needed */
-    for (int32_t i = 0; i < node->n_in; i++)
+    for (int32_t i = 0; i < n_in; i++)
         if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
             mark(plan, in[i]);
     if (node->router)
@@ -14340,7 +14381,7 @@ static void mark_operands(bs_plan *plan, const bs_node *node)
 }
 
 /* A state is kept when something that is needed reads it. */
-static bool is_ending(const bs_plan *plan, const bs_node *node)
+static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
     if (bs_node_is(node, &bs_op_state_write))
@@ -14356,7 +14397,7 @@ static void find_live(bs_plan *plan)
         more = false;
         for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
             const bs_node *node = &g->nodes[n];
-            if (!plan->node_live[n] && is_ending(plan, node))
+            if (!plan->node_live[n] && is_needed_ending(plan, node))
                 plan->node_live[n] = more = true;
             if (!plan->node_live[n])
                 continue;
@@ -14401,6 +14442,19 @@ static bool tree_can_tile(const bs_plan *plan, int32_t top)
 
 #define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
 
+void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t d = 0; d < g->n_domains; d++)
+        if (bs_plan_top_domain(g, d) == top)
+            plan->domains[d].order = order;
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const int32_t d = g->routers[r].domain;
+        plan->routers[r].in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
+        plan->routers[r].rows = plan->routers[r].in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+    }
+}
+
 static void choose_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -14421,11 +14475,9 @@ static void choose_orders(bs_plan *plan)
         p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const int32_t d = g->routers[r].domain;
-        plan->routers[r].in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
-        plan->routers[r].rows = plan->routers[r].in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
-    }
+    for (int32_t d = 0; d < g->n_domains; d++)
+        if (g->domains[d].kind != BS_DOMAIN_PATH)
+            bs_plan_set_order(plan, d, plan->domains[d].order);
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */
@@ -14484,6 +14536,23 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
+/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
+static bool cells_are_whole(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_value_info *value = &g->values[v];
+        const int32_t patches = g->domains[value->domain].patches;
+        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
+            (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
+            continue;
+        return bs_refuse(error, BS_ERROR_SHAPE, "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
+                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name, bs_node_name(&g->nodes[value->node]),
+                         value->scale_num, value->scale_den);
+    }
+    return true;
+}
+
 bool bs_plan_live(bs_plan *plan, bs_error *error)
 {
     if (!force_routes(plan, error))
@@ -14491,7 +14560,7 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
     find_live(plan);
     choose_orders(plan);
     spread_margins(plan);
-    return cells_fit(plan, error);
+    return cells_fit(plan, error) && cells_are_whole(plan, error);
 }
 /* ==== end src/plan_live.c ===================================================================== */
 
@@ -14595,8 +14664,10 @@ static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
 {
     const bs_node_plan *p = &plan->nodes[node];
-    *count = p->fusion ? fusions[p->fusion - 1].operands : plan->graph->nodes[node].n_in;
-    return p->fusion ? p->fused_in : bs_node_in(plan->graph, &plan->graph->nodes[node]);
+    const bs_node *n = &plan->graph->nodes[node];
+    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows); /* `like` told the domain: it is not read */
+    *count = p->fusion ? fusions[p->fusion - 1].operands : cells ? 1 : n->n_in;
+    return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
 }
 
 bs_status bs_fusion_run(const bs_call *call)
@@ -14635,6 +14706,7 @@ typedef struct lowering {
     bs_plan *plan;
     const bs_graph *g;
     int32_t *home;        /* [nodes] part index, or TOP */
+    int32_t *needed;      /* [nodes] of region_needs */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
     int32_t clock[BS_MAX_DOMAINS];
     int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or TOP */
@@ -14776,7 +14848,8 @@ static bool runs_in_tiles(const lowering *l, const bs_node *node)
     return true;
 }
 
-/* Closes the region that makes an operand, when the reader is not of that region. */
+/* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
+ * reader, and the region would have to run before and after it. */
 static void close_read_regions(lowering *l, const bs_node *node, int32_t home)
 {
     int32_t n_in;
@@ -14797,9 +14870,7 @@ static void assign_home(lowering *l, int32_t n)
     const bs_node *node = &l->g->nodes[n];
     l->home[n] = TOP;
     if (!runs_in_tiles(l, node)) {
-        const bool stores_only = bs_node_is(node, &bs_op_gather) || bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect);
-        if (!stores_only)
-            close_read_regions(l, node, TOP);
+        close_read_regions(l, node, TOP);
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
@@ -14808,10 +14879,43 @@ static void assign_home(lowering *l, int32_t n)
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
     close_read_regions(l, node, l->home[n]);
-    if (l->open[top] == TOP) { /* it reads what its own region makes through a gather: a region of its own */
-        region_open(l, top);
-        l->home[n] = part_find(l, l->open[top], domain);
+}
+
+static int32_t region_of(const lowering *l, int32_t node)
+{
+    return l->home[node] == TOP ? TOP : l->plan->parts[l->home[node]].region;
+}
+
+/* What is decided tile by tile is known in its own region only. Whether node n needs it in another one. */
+static bool is_torn(const lowering *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    int32_t router = node->router, domain = node->domain;
+    for (;;) {
+        if (router && l->plan->routers[router].in_tile && region_of(l, l->g->routers[router].node) != region_of(l, n))
+            return true;
+        if (l->g->domains[domain].kind != BS_DOMAIN_PATH)
+            return false;
+        router = l->g->domains[domain].router;
+        domain = l->g->domains[domain].parent;
     }
+}
+
+/* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
+static int32_t assign_homes(lowering *l)
+{
+    l->plan->n_regions = l->plan->n_parts = 0;
+    for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
+        l->open[d] = TOP;
+    for (int32_t n = 0; n < l->g->n_nodes; n++) {
+        l->home[n] = TOP;
+        if (n > 0 && l->plan->node_live[n])
+            assign_home(l, n);
+    }
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        if (l->plan->node_live[n] && is_torn(l, n))
+            return bs_plan_top_domain(l->g, l->g->nodes[n].domain);
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------- places */
@@ -14876,6 +14980,27 @@ static void place_source(lowering *l, int32_t value, bs_place place)
     l->plan->values[value].place = each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
 }
 
+static bool is_not_copied(lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+}
+
+static bool is_not_written(lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    return !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 0);
+}
+
+/* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
+static void place_state(lowering *l, int32_t value)
+{
+    const bool in_place = each_reader(l, value, is_not_copied, NULL) || each_reader(l, value, is_not_written, NULL);
+    place_source(l, value, BS_PLACE_STATE);
+    if (!in_place)
+        l->plan->values[value].place = BS_PLACE_TRANSIENT;
+}
+
 static bool is_output(lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
@@ -14891,6 +15016,44 @@ typedef struct state_use {
     int32_t region; /* of its stores */
 } state_use;
 
+static void need(lowering *l, int32_t node, bool *more)
+{
+    *more = *more || !l->needed[node];
+    l->needed[node] = 1;
+}
+
+/* Marks what node n cannot run without: operands, decisions, and all of its region. */
+static void need_before(lowering *l, int32_t n, bool *more)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
+            need(l, l->g->values[in[i]].node, more);
+    for (int32_t d = l->g->nodes[n].domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
+        need(l, l->g->routers[l->g->domains[d].router].node, more);
+    for (int32_t m = 1; region_of(l, n) != TOP && m < l->g->n_nodes; m++)
+        if (region_of(l, m) == region_of(l, n))
+            need(l, m, more);
+}
+
+/* Whether region `before` must have run for region `after` to run. */
+static bool region_needs(lowering *l, int32_t after, int32_t before)
+{
+    bool more = true, found = false;
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        l->needed[n] = region_of(l, n) == after;
+    while (more) {
+        more = false;
+        for (int32_t n = l->g->n_nodes - 1; n >= 1; n--)
+            if (l->needed[n])
+                need_before(l, n, &more);
+    }
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        found = found || (l->needed[n] && region_of(l, n) == before);
+    return found && after != before;
+}
+
 static bool state_reader_is_early(lowering *l, int32_t n, int32_t index, void *user);
 
 /* Readers of the old content must be done before the region that writes it, or be its own residual. */
@@ -14905,12 +15068,12 @@ static bool state_reader_is_early(lowering *l, int32_t n, int32_t index, void *u
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
-        return true;
-    if (bs_node_is(node, &bs_op_patches)) /* one level: a view of the state, read by ops or as a residual */
-        return index == 0 && l->plan->values[node->first_out].place == BS_PLACE_VIEW && state_value_is_early(l, node->first_out, use);
+        return index == 0;
+    if (is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
+        return state_value_is_early(l, node->first_out, use);
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
-    return l->home[n] != TOP && l->plan->parts[l->home[n]].region < use->region;
+    return region_of(l, n) != TOP && region_needs(l, use->region, region_of(l, n));
 }
 
 static int32_t region_of_stores(lowering *l, int32_t frame)
@@ -14929,6 +15092,12 @@ static int32_t region_of_stores(lowering *l, int32_t frame)
     return region;
 }
 
+static bool is_ending(lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
+}
+
 static bool finds_state(lowering *l, int32_t n, int32_t index, void *user)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -14943,7 +15112,8 @@ static void place_assembled(lowering *l, int32_t value)
     int32_t state = 0;
     each_reader(l, value, finds_state, &state);
     state_use use = {value, region_of_stores(l, value)};
-    if (state && l->plan->values[state].place == BS_PLACE_STATE && use.region != TOP && state_value_is_early(l, state, &use)) {
+    if (state && l->plan->values[state].place == BS_PLACE_STATE && use.region != TOP && each_reader(l, value, is_ending, NULL) &&
+        state_value_is_early(l, state, &use)) {
         v->place = BS_PLACE_STATE;
         v->source = l->g->values[state].node;
         return;
@@ -14961,7 +15131,7 @@ static void place_value(lowering *l, int32_t value)
     if (bs_node_is(node, &bs_op_input))
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is(node, &bs_op_state))
-        place_source(l, value, BS_PLACE_STATE);
+        place_state(l, value);
     else if (node->n_in == 0 && bs_op_get(node->op)->weights)
         place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
     else if (is_view(node))
@@ -15009,12 +15179,11 @@ static int32_t value_ready(const lowering *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
-    const bs_value_plan *v = &l->plan->values[value];
-    const int32_t home = l->home[l->g->values[value].node];
-    const int32_t made_in = home == TOP ? TOP : l->plan->parts[home].region;
-    if (made_in == TOP || v->place == BS_PLACE_VIEW || v->place == BS_PLACE_FRAME)
-        return l->ready[value];
-    return made_in == region ? 0 : l->region_time[made_in];
+    const bs_place place = l->plan->values[value].place;
+    const int32_t made_in = region_of(l, l->g->values[value].node);
+    const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
+    const int32_t ready = made_in == TOP || seen ? l->ready[value] : 0;
+    return made_in == TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
 /* When an instruction can run: after what it reads, and after the previous one of its domain. */
@@ -15120,8 +15289,8 @@ static void emit_rest(lowering *l, int32_t n)
 {
     bs_instr *i = emit(l, BS_INSTR_FILL, TOP, n);
     i->target = l->g->nodes[n].first_out;
-    schedule(l, i, 0);
-    l->ready[i->target] = bs_max_i32(l->ready[i->target], i->time);
+    schedule(l, i, l->ready[i->target]);
+    l->ready[i->target] = i->time;
 }
 
 static void emit_route(lowering *l, int32_t n)
@@ -15175,7 +15344,10 @@ static void emit_node(lowering *l, int32_t n)
         return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
-        outputs_ready(l, node, operands_ready(l, node, TOP));
+        const int32_t region = region_of(l, n), ready = operands_ready(l, node, region);
+        outputs_ready(l, node, ready);
+        if (region != TOP) /* its stores come late, when others have been told the region's time */
+            l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
     } else {
         const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
         const bool moved = is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
@@ -15264,15 +15436,11 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     l->plan = plan;
     l->g = g;
     l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
-    l->ready = l->home + g->n_nodes;
-    memset(l->home, 0, (size_t)(g->n_nodes + g->n_values) * sizeof(int32_t));
-    for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
-        l->open[d] = TOP;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        l->home[n] = TOP;
-        if (plan->node_live[n])
-            assign_home(l, n);
-    }
+    l->needed = l->home + g->n_nodes;
+    l->ready = l->needed + g->n_nodes;
+    memset(l->home, 0, (size_t)(2 * g->n_nodes + g->n_values) * sizeof(int32_t));
+    for (int32_t torn = assign_homes(l); torn != 0; torn = assign_homes(l))
+        bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
     place_all(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n])
@@ -15292,7 +15460,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(lowering)) + bs_align_u64((uint64_t)(graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(lowering)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }
 /* ==== end src/plan_lower.c ==================================================================== */
 
@@ -15597,6 +15765,20 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     return true;
 }
 
+/* All stages, in order. */
+static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+{
+    if (!bs_plan_live(p, error))
+        return false;
+    bs_plan_fuse(p);
+    if (!bs_plan_lower(p, workspace, error))
+        return false;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->node_live[n])
+            plan_node(p, n);
+    return bs_plan_memory(p, workspace, error);
+}
+
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
 {
     plan_layout l;
@@ -15606,7 +15788,12 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         desc = &none;
     if (bs_graph_check(graph, error) != BS_OK || !desc_sound(desc, error))
         return NULL;
+    if (!arena) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
+        return NULL;
+    }
     plan_layout_make(graph, &l);
+    const size_t mark = arena->used;
     uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
     if (!memory) {
         bs_fail_arena(error, arena, l.bytes, "the plan");
@@ -15623,15 +15810,10 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
     p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
-    if (!bs_plan_live(p, error))
-        return NULL;
-    bs_plan_fuse(p);
-    if (!bs_plan_lower(p, memory + l.at_workspace, error))
-        return NULL;
-    for (int32_t n = 1; n < graph->n_nodes; n++)
-        if (p->node_live[n])
-            plan_node(p, n);
-    return bs_plan_memory(p, memory + l.at_workspace, error) ? p : NULL;
+    if (plan_make(p, memory + l.at_workspace, error))
+        return p;
+    arena->used = mark;
+    return NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------- report */
@@ -16316,6 +16498,12 @@ static int32_t score_int(const bs_operand *o, int32_t path)
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
 
+/* Whether path a is to be taken before path b. Large i32 scores are exact. */
+static bool score_above(const bs_operand *o, int32_t a, int32_t b)
+{
+    return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
+}
+
 static bool has_nan(const bs_operand *o)
 {
     for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
@@ -16346,7 +16534,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
     for (int32_t k = 0; k < count; k++) {
         int32_t best = -1;
         for (int32_t p = 0; p < r->desc->paths; p++)
-            if (!is_chosen(r, row, k, p) && (best < 0 || score_at(o, p) > score_at(o, best)))
+            if (!is_chosen(r, row, k, p) && (best < 0 || score_above(o, p, best)))
                 best = p;
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
@@ -16413,49 +16601,75 @@ static bs_status decide_row(const routing *r, int32_t row)
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* The cell that is served next on a path: highest score, then lower row; -1 none. `served` marks by inverse == -2. */
-static int32_t next_in_line(const routing *r, int32_t path, int32_t k)
+/* Sorts rows by the gate of their choice k, highest first, equal ones as they were: a merge sort by halves of growing
+ * width. */
+static void sort_rows(const bs_decision_data *d, int32_t k, int32_t *rows, int32_t *buffer)
 {
-    int32_t best = -1;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const int32_t at = row * r->d->per_row + k;
-        if (r->d->chosen[at] == path && r->d->inverse[at] != -2 &&
-            (best < 0 || r->d->gates[at] > r->d->gates[best * r->d->per_row + k]))
-            best = row;
+    for (int32_t width = 1; width < d->rows; width *= 2) {
+        for (int32_t low = 0; low < d->rows; low += 2 * width) {
+            const int32_t middle = bs_min_i32(low + width, d->rows), high = bs_min_i32(low + 2 * width, d->rows);
+            int32_t a = low, b = middle;
+            for (int32_t i = low; i < high; i++) {
+                const bool second = b < high && (a == middle || d->gates[rows[b] * d->per_row + k] > d->gates[rows[a] * d->per_row + k]);
+                buffer[i] = second ? rows[b++] : rows[a++];
+            }
+        }
+        memcpy(rows, buffer, (size_t)d->rows * sizeof *rows);
     }
-    return best;
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted. Gates are compared before
- * normalisation only when it is off; with it they rank by share, which is what the cell wants. */
+/* What was kept moves up, in order of choice. */
+static void close_gaps(bs_decision_data *d, int32_t row)
+{
+    int32_t *chosen = d->chosen + row * d->per_row, kept = 0;
+    float *gates = d->gates + row * d->per_row;
+    for (int32_t k = 0; k < d->per_row; k++)
+        if (chosen[k] >= 0) {
+            chosen[kept] = chosen[k];
+            gates[kept++] = gates[k];
+        }
+    d->dropped += d->per_row - kept;
+    for (; kept < d->per_row; kept++) {
+        chosen[kept] = -1;
+        gates[kept] = 0;
+    }
+}
+
+/* First choices are served before second ones, on every path the highest gate first, then the lower row; what does not
+ * fit is dropped and counted. Normalised gates rank by share, which is what the cell wants. ids and inverse are free
+ * until the decision is packed. */
 static void limit_capacity(const routing *r)
 {
     bs_decision_data *d = r->d;
     memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
-    memset(d->inverse, -1, (size_t)d->rows * (size_t)d->per_row * sizeof *d->inverse);
-    for (int32_t k = 0; k < d->per_row; k++)
-        for (int32_t path = 0; path < d->paths; path++)
-            for (int32_t row = next_in_line(r, path, k); row >= 0 && d->counts[path] < r->desc->capacity; row = next_in_line(r, path, k)) {
-                d->inverse[row * d->per_row + k] = -2;
-                d->counts[path]++;
-            }
-    for (int32_t at = 0; at < d->rows * d->per_row; at++)
-        if (d->chosen[at] >= 0 && d->inverse[at] != -2) {
-            d->chosen[at] = -1;
-            d->dropped++;
+    for (int32_t k = 0; k < d->per_row; k++) {
+        for (int32_t row = 0; row < d->rows; row++)
+            d->ids[row] = row;
+        sort_rows(d, k, d->ids, d->inverse);
+        for (int32_t i = 0; i < d->rows; i++) {
+            int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
+            if (d->counts[*path] < r->desc->capacity)
+                d->counts[*path]++;
+            else
+                *path = -1;
         }
+    }
+    for (int32_t row = 0; row < d->rows; row++)
+        close_gaps(d, row);
 }
 
 /* -------------------------------------------------------------------------------------------------- budget */
 
 /* Each cell minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
- * the same everywhere; the smallest price whose losses fit the budget is taken. */
+ * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
+ * fits every budget. */
 #define BUDGET_STEPS 200
 static const uint16_t budget_mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470}; /* 256 x 2^(i/8) */
 
+/* 0: the last. */
 static uint64_t budget_weight(int32_t t)
 {
-    return (uint64_t)budget_mantissa[t & 7] << (t >> 3);
+    return t == BUDGET_STEPS ? 0 : (uint64_t)budget_mantissa[t & 7] << (t >> 3);
 }
 
 /* The variant of least cost + price x loss; the lower of equals. */
@@ -16465,7 +16679,8 @@ static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t wei
     uint64_t best_total = UINT64_MAX;
     for (int32_t v = 0; v < r->variants; v++) {
         const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
-        const uint64_t total = ((uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24) << 20) + loss * weight;
+        const uint64_t cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
         if (total < best_total)
             best = v, best_total = total;
     }
@@ -16537,7 +16752,7 @@ static int32_t decide_budget(const routing *r)
 }
 
 /* The price is an output of the graph where something reads it. */
-static void publish_price(const routing *r, int32_t step)
+static void publish_price(const routing *r, float price)
 {
     const bs_session *s = r->c->session;
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
@@ -16546,7 +16761,7 @@ static void publish_price(const routing *r, int32_t step)
             continue;
         bs_operand o;
         bs_operand_make(r->c, node->first_out, 0, &o);
-        *(float *)o.data = 12.0f - (float)step / 8.0f;
+        *(float *)o.data = price;
     }
 }
 
@@ -16557,6 +16772,11 @@ static bs_status decide_callback(const routing *r)
     const bs_route_callback *callback = &r->c->session->callbacks[r->router];
     if (!callback->function)
         return BS_ERROR_UNBOUND;
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const bs_operand o = score_row(r, row);
+        if (has_nan(&o))
+            return BS_ERROR_DATA;
+    }
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
     const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     for (int32_t row = 0; row < r->d->rows; row++) {
@@ -16608,7 +16828,7 @@ static bs_status decide_all(const routing *r)
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        publish_price(r, decide_budget(r));
+        publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
         return BS_OK;
     }
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++)
@@ -16715,24 +16935,34 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     }
 }
 
-/* route_score: the score of the first chosen path, moved like any other element. */
-static bs_status run_route_score(const bs_context *c, const bs_node *node, int32_t row)
+/* route_score: of the first chosen path, moved like any other element. A budget's is the loss of the chosen variant. */
+static void run_route_score(const bs_context *c, const bs_node *node, int32_t row)
 {
     const bs_router_info *router = &c->session->graph->routers[node->router];
     const bs_decision_data *d = &c->decisions[node->router];
-    const int32_t path = d->chosen[row * d->per_row];
+    const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
+    const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
+    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
+    const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
-    const bool narrow = score.dim[0] == 1; /* one score for all paths */
-    const int32_t loss = (int32_t)d->gates[row * d->per_row];
-    if (path < 0)
-        memset(out.data, 0, 4);
-    else if (router->desc->protocol == BS_ROUTE_BUDGET)
-        memcpy(out.data, &loss, 4); /* of the variant, exact in a float */
+    const int32_t at = score.dim[0] == 1 ? 0 : path; /* one score for all paths */
+    if (path >= 0 && budget)
+        memcpy(out.data, &loss, 4);
+    else if (path >= 0 && at < score.dim[0])
+        memcpy(out.data, (const uint8_t *)score.data + at * score.stride[0] * 4, 4);
     else
-        memcpy(out.data, (const uint8_t *)score.data + (narrow ? 0 : path * score.stride[0]) * 4, 4);
-    return BS_OK;
+        memset(out.data, 0, 4);
+}
+
+/* The route wrote it; one that is decided ahead weighs nothing. */
+static void run_route_price(const bs_context *c, const bs_node *node)
+{
+    bs_operand out;
+    bs_operand_make(c, node->first_out, 0, &out);
+    if (c->session->plan->routers[node->router].forced)
+        *(float *)out.data = 0.0f;
 }
 
 /* Runs the node's kernel on `rows` rows from `row`; of an image only the rows y0..y1 of the rectangle. */
@@ -16740,8 +16970,10 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
 {
     bs_call call;
     const bs_node *node = &c->session->graph->nodes[i->node];
-    if (bs_node_is(node, &bs_op_route_price))
-        return; /* the route wrote it */
+    if (bs_node_is(node, &bs_op_route_price)) {
+        run_route_price(c, node);
+        return;
+    }
     if (bs_node_is(node, &bs_op_route_score)) {
         for (int32_t r = row; r < row + rows; r++)
             run_route_score(c, node, r);
@@ -16798,7 +17030,7 @@ static int32_t batch_rows(const bs_session *s, const bs_instr *i)
         return 1;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW && bs_node_is(&s->graph->nodes[v->node], &bs_op_scatter);
+        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW && s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
         if (v->rank == 3 || scattered)
             return 1;
     }
@@ -17547,7 +17779,7 @@ static void run_end(bs_session *s)
 static bool writes_states(const bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (bs_node_is(&s->graph->nodes[n], &bs_op_state_write))
+        if (s->plan->node_live[n] && bs_node_is(&s->graph->nodes[n], &bs_op_state_write))
             return true;
     return false;
 }

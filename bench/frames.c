@@ -189,8 +189,8 @@ static int by_size(const void *a, const void *b)
 static int quick(void)
 {
     static bench b;
-    static const char *const words[] = {"--route small --conv direct", "--route small --conv winograd", "--route large --conv direct",
-                                        "--route large --conv winograd"};
+    static const char *const words[] = {"--route small --conv direct", "--route small --conv auto", "--route large --conv direct",
+                                        "--route large --conv auto"};
     enum { COUNT = sizeof words / sizeof words[0] };
     uint64_t ns[COUNT][QUICK_TURNS];
     const char *const model = "models/sr2x_video.gguf";

@@ -9,7 +9,7 @@
 set -eu
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}" CLIP="${CLIP:-}"
-MODEL="${MODEL:-models/sr2x_video.gguf}" QUALITY="${QUALITY:-95}" THREADS="${THREADS:-1}" FRAMES="${FRAMES:-48}" ROUNDS="${ROUNDS:-3}"
+MODEL="${MODEL:-models/sr2x_video.gguf}" QUALITY="${QUALITY:-93}" THREADS="${THREADS:-1}" FRAMES="${FRAMES:-48}" ROUNDS="${ROUNDS:-3}"
 out="$BUILD/demo"
 ways="bicubic large auto"
 mkdir -p "$out"

@@ -153,24 +153,37 @@ static bs_dim_id dim_fail(bs_graph *g, int64_t mul, int64_t add, int64_t div)
     return -1;
 }
 
+static int64_t dim_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+/* Expressions are brought to one form, so that what is always equal has one id: (d*2)*3 is d*6, (d+2)-2 is d, and
+ * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (parent < 0 || parent >= graph->n_dims || mul < 1 || div < 1 || mul > BS_DIM_LIMIT || div > BS_DIM_LIMIT)
+    if (parent < 0 || parent >= graph->n_dims || mul < 1 || div < 1 || mul > BS_DIM_LIMIT || div > BS_DIM_LIMIT ||
+        add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
         return dim_fail(graph, mul, add, div);
+    const bs_dim_info *p = &graph->dims[parent];
+    if (p->kind == BS_DIM_DERIVED && p->div == 1)
+        return bs_dim_derive(graph, p->parent, p->mul * mul, p->add * mul + add, div);
+    const int64_t common = dim_divisor(dim_divisor(mul, add), div);
+    mul /= common;
+    add /= common;
+    div /= common;
     if (mul == 1 && add == 0 && div == 1)
         return parent;
-    const bs_dim_info *p = &graph->dims[parent];
     const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
     if (!dim_in_range(graph, maximum, "a derived dimension"))
         return -1;
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
-    /* (d*2)*3 is d*6: keeps chains of pixel shuffles and factors comparable */
-    if (p->kind == BS_DIM_DERIVED && p->add == 0 && p->div == 1 && add == 0 && div == 1)
-        return bs_dim_derive(graph, p->parent, p->mul * mul, 0, 1);
-    /* (d*2)/2 is d: unshuffle after shuffle */
-    if (p->kind == BS_DIM_DERIVED && p->add == 0 && p->div == 1 && add == 0 && mul == 1 && p->mul % div == 0)
-        return bs_dim_derive(graph, p->parent, p->mul / div, 0, 1);
     const bs_dim_info dim = {BS_DIM_DERIVED, parent, mul, add, div, maximum, 0};
     return dim_intern(graph, &dim);
 }

@@ -96,7 +96,7 @@ static void mark_operands(bs_plan *plan, const bs_node *node)
 }
 
 /* A state is kept when something that is needed reads it. */
-static bool is_ending(const bs_plan *plan, const bs_node *node)
+static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
     if (bs_node_is(node, &bs_op_state_write))
@@ -112,7 +112,7 @@ static void find_live(bs_plan *plan)
         more = false;
         for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
             const bs_node *node = &g->nodes[n];
-            if (!plan->node_live[n] && is_ending(plan, node))
+            if (!plan->node_live[n] && is_needed_ending(plan, node))
                 plan->node_live[n] = more = true;
             if (!plan->node_live[n])
                 continue;

@@ -312,6 +312,11 @@ static bs_status decide_callback(const routing *r)
     const bs_route_callback *callback = &r->c->session->callbacks[r->router];
     if (!callback->function)
         return BS_ERROR_UNBOUND;
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const bs_operand o = score_row(r, row);
+        if (has_nan(&o))
+            return BS_ERROR_DATA;
+    }
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
     const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     for (int32_t row = 0; row < r->d->rows; row++) {

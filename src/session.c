@@ -510,7 +510,7 @@ static void run_end(bs_session *s)
 static bool writes_states(const bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (bs_node_is(&s->graph->nodes[n], &bs_op_state_write))
+        if (s->plan->node_live[n] && bs_node_is(&s->graph->nodes[n], &bs_op_state_write))
             return true;
     return false;
 }

@@ -68,9 +68,9 @@ static bool source_infer(bs_infer *infer)
     infer->out[0].dtype = (bs_dtype)p->dtype;
     infer->out[0].rank = p->rank;
     for (int32_t i = 0; i < p->rank; i++) {
-        infer->out[0].dims[i] = source_dim_decode(infer->graph, p->dim[i]);
+        infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is not a constant or a multiple of a symbol",
+            return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is not a constant or up to 1024 times a symbol",
                                  infer->op->name, infer->name, i);
     }
     return true;
@@ -90,6 +90,8 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     if (!g || g->status != BS_OK)
         return failed;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
+        if (shape.dim[i] < 1 || (shape.dim[i] > (bs_dim)1 << 30 && shape.dim[i] < BS_UPTO(0)))
+            bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is %lld, expected 1 .. 2^30", op->name, p.name, i, (long long)shape.dim[i]);
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
         p.dim[i] = id < 0 ? 0 : source_dim_encode(g, id);
     }
@@ -155,6 +157,9 @@ static bool state_write_infer(bs_infer *infer)
     const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
         return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
+    for (int32_t n = 1; n < infer->graph->n_nodes; n++)
+        if (bs_node_is(&infer->graph->nodes[n], &bs_op_state_write) && bs_node_in(infer->graph, &infer->graph->nodes[n])[0] == infer->ids[0])
+            return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
     char a[128], b[128];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
         return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
@@ -267,6 +272,8 @@ static bool rows_infer(bs_infer *infer)
         out->dims[i] = i < out->rank ? x->dims[i + 1] : -1;
     if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
         const bs_domain *d = &g->domains[infer->in[1]->domain];
+        if (infer->in[1]->domain == 0)
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "rows: `like` is a root value, not one of cells");
         if (bs_dim_max(g, x->dims[0]) < d->max_rows)
             return bs_graph_fail(g, BS_ERROR_SHAPE, "rows: dimension 0 holds %lld rows, the domain of `like` up to %lld",
                                  (long long)bs_dim_max(g, x->dims[0]), (long long)d->max_rows);

@@ -132,7 +132,7 @@ const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = B
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
     const int32_t in[2] = {score.id, knob.id};
-    const bs_node *node = desc ? bs_graph_add(graph, bs_op_index("route"), in, knob.id ? 2 : 1, desc) : NULL;
+    const bs_node *node = bs_graph_add(graph, bs_op_index("route"), in, knob.id ? 2 : 1, desc); /* NULL: refused, it has no name */
     const bs_router router = {node ? node->router : 0};
     return router;
 }

@@ -40,10 +40,8 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
     memset(pool, 0, sizeof *pool);
     pool->platform = platform;
     pool->threads = 1;
-    if (threads <= 1)
-        return BS_OK;
-    if (!platform || !platform->thread_start)
-        return bs_fail(error, BS_ERROR_PLATFORM, "%d threads were planned, the platform table has none", threads);
+    if (threads <= 1 || !platform || !platform->thread_start)
+        return BS_OK; /* all on the calling thread */
     if (platform->gate_init(platform->user, pool->gate) != 0)
         return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the thread pool cannot be made");
     pool->gate_made = true;

@@ -24,7 +24,7 @@ typedef struct rig {
 
 static _Alignas(64) uint8_t ag_plan_memory[24 << 20], ag_persistent[24 << 20], ag_transient[160 << 20], ag_staging[1 << 20];
 
-static uint8_t *ag_arena(bs_arena *arena, const char *name, uint8_t *memory, size_t room, uint64_t bytes, int32_t paint)
+static inline uint8_t *ag_arena(bs_arena *arena, const char *name, uint8_t *memory, size_t room, uint64_t bytes, int32_t paint)
 {
     uint8_t *base = memory + AG_GUARD;
     if (bytes + 2 * AG_GUARD > room) {
@@ -38,7 +38,7 @@ static uint8_t *ag_arena(bs_arena *arena, const char *name, uint8_t *memory, siz
     return base;
 }
 
-static bool ag_intact(const uint8_t *base, uint64_t bytes)
+static inline bool ag_intact(const uint8_t *base, uint64_t bytes)
 {
     for (int32_t i = 0; i < AG_GUARD; i++)
         if (base[-1 - i] != AG_GUARD_BYTE || base[bytes + (uint64_t)i] != AG_GUARD_BYTE)
@@ -46,12 +46,12 @@ static bool ag_intact(const uint8_t *base, uint64_t bytes)
     return true;
 }
 
-static bool rig_intact(const rig *r)
+static inline bool rig_intact(const rig *r)
 {
     return ag_intact(r->persistent, r->sizes.persistent) && ag_intact(r->transient, r->sizes.transient) && ag_intact(r->staging, r->sizes.staging);
 }
 
-static bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
+static inline bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
 {
     bs_arena arena;
     memset(r, 0, sizeof *r);
@@ -61,7 +61,7 @@ static bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
 }
 
 /* Every stored value on bytes of its own: what lifetimes say can no longer matter. */
-static void rig_unshare(rig *r)
+static inline void rig_unshare(rig *r)
 {
     bs_plan *p = r->plan;
     uint64_t scratch = 0;
@@ -78,7 +78,7 @@ static void rig_unshare(rig *r)
     p->scratch_bytes = scratch + bs_align_u64(p->kernel_scratch_bytes);
 }
 
-static bool rig_session(rig *r, const bs_tensor_table *weights, const bs_platform *platform, int32_t paint)
+static inline bool rig_session(rig *r, const bs_tensor_table *weights, const bs_platform *platform, int32_t paint)
 {
     bs_session_desc desc;
     memset(&desc, 0, sizeof desc);
@@ -109,7 +109,7 @@ typedef struct against {
 static double ag_data[AG_SOURCES][1 << 14];
 static _Alignas(64) uint8_t ag_buffers[2 * AG_SOURCES][1 << 20];
 
-static int64_t ag_dim(const against *a, const bs_graph *g, bs_dim_id d)
+static inline int64_t ag_dim(const against *a, const bs_graph *g, bs_dim_id d)
 {
     const bs_dim_info *dim = &g->dims[d];
     const char *symbol = strchr("NHW", g->text[dim->name]);
@@ -119,7 +119,7 @@ static int64_t ag_dim(const against *a, const bs_graph *g, bs_dim_id d)
 }
 
 /* The extents of an input or a state. Returns its elements; whether they are others than before. */
-static int64_t ag_source(against *a, const bs_graph *g, const bs_node *node, bool *changed)
+static inline int64_t ag_source(against *a, const bs_graph *g, const bs_node *node, bool *changed)
 {
     const bs_value_info *v = &g->values[node->first_out];
     naive_source *source = &a->sources[a->oracle.n_sources];
@@ -137,7 +137,7 @@ static int64_t ag_source(against *a, const bs_graph *g, const bs_node *node, boo
 }
 
 /* New inputs of these extents; a state of other extents than before starts anew. */
-static void against_inputs(against *a, const bs_graph *g, const bs_tensor_table *weights, const bs_plan_desc *desc, const int64_t *extent)
+static inline void against_inputs(against *a, const bs_graph *g, const bs_tensor_table *weights, const bs_plan_desc *desc, const int64_t *extent)
 {
     bool changed;
     a->oracle.g = g;
@@ -167,7 +167,7 @@ static void against_inputs(against *a, const bs_graph *g, const bs_tensor_table 
 }
 
 /* A buffer of these extents: dense, or with gaps between lines and the dimensions in another order in memory. */
-static bs_buffer ag_buffer(const against *a, int32_t index, bs_dtype dtype, int32_t rank, const int64_t *dim)
+static inline bs_buffer ag_buffer(const against *a, int32_t index, bs_dtype dtype, int32_t rank, const int64_t *dim)
 {
     bs_buffer b = {ag_buffers[index], dtype, rank, {0, 0, 0, 0}, {0, 0, 0, 0}};
     int64_t step = a->strided ? 2 : 1;
@@ -185,7 +185,7 @@ static bs_buffer ag_buffer(const against *a, int32_t index, bs_dtype dtype, int3
     return b;
 }
 
-static uint8_t *ag_element(const bs_buffer *b, int64_t k)
+static inline uint8_t *ag_element(const bs_buffer *b, int64_t k)
 {
     int64_t at = 0, dense = 1;
     const bool strided = b->stride[0] != 0;
@@ -197,7 +197,7 @@ static uint8_t *ag_element(const bs_buffer *b, int64_t k)
     return (uint8_t *)b->data + at * (int64_t)bs_dtype_bytes(b->dtype);
 }
 
-static void ag_write(uint8_t *at, bs_dtype dtype, double x)
+static inline void ag_write(uint8_t *at, bs_dtype dtype, double x)
 {
     const float f = (float)x;
     const int32_t i = (int32_t)x;
@@ -207,7 +207,7 @@ static void ag_write(uint8_t *at, bs_dtype dtype, double x)
         memcpy(at, dtype == BS_F32 ? (const void *)&f : (const void *)&i, 4);
 }
 
-static double ag_read(const uint8_t *at, bs_dtype dtype)
+static inline double ag_read(const uint8_t *at, bs_dtype dtype)
 {
     float f;
     int32_t i;
@@ -216,7 +216,7 @@ static double ag_read(const uint8_t *at, bs_dtype dtype)
     return dtype == BS_U8 ? *at : dtype == BS_F32 ? (double)f : i;
 }
 
-static bool ag_bind_inputs(against *a, bs_session *session, bs_buffer *kept)
+static inline bool ag_bind_inputs(against *a, bs_session *session, bs_buffer *kept)
 {
     for (int32_t s = 0; s < a->n_inputs; s++) {
         int32_t value = 0;
@@ -238,7 +238,7 @@ static bool ag_bind_inputs(against *a, bs_session *session, bs_buffer *kept)
 }
 
 /* Outputs of the session against the oracle's values. */
-static bool ag_compare(against *a, const bs_node *output, const bs_buffer *b)
+static inline bool ag_compare(against *a, const bs_node *output, const bs_buffer *b)
 {
     const int32_t value = bs_node_in(a->oracle.g, output)[0];
     const int64_t count = naive_elements(&a->oracle, value);
@@ -254,7 +254,7 @@ static bool ag_compare(against *a, const bs_node *output, const bs_buffer *b)
 }
 
 /* States take what the run wrote, all at once. */
-static void ag_follow_states(against *a)
+static inline void ag_follow_states(against *a)
 {
     static double next[3][1 << 14];
     int32_t values[3] = {0, 0, 0}, s = a->n_inputs;
@@ -276,7 +276,7 @@ static void ag_follow_states(against *a)
 }
 
 /* Decisions as the session tells them. */
-static bool ag_compare_decisions(against *a, bs_session *session)
+static inline bool ag_compare_decisions(against *a, bs_session *session)
 {
     const bs_graph *g = a->oracle.g;
     for (int32_t r = 1; r < g->n_routers; r++) {
@@ -301,7 +301,7 @@ static bool ag_compare_decisions(against *a, bs_session *session)
 }
 
 /* Some extent of the run would be below 1: an input is smaller than the network's windows. */
-static bool ag_too_small(against *a)
+static inline bool ag_too_small(against *a)
 {
     naive_set_dims(&a->oracle);
     for (int32_t d = 0; d < a->oracle.g->n_dims; d++)
@@ -311,7 +311,7 @@ static bool ag_too_small(against *a)
 }
 
 /* One run; false with a reason when anything differs from what the oracle says. */
-static bool against_run(against *a, bs_session *session)
+static inline bool against_run(against *a, bs_session *session)
 {
     const bs_graph *g = a->oracle.g;
     bs_buffer inputs[AG_SOURCES], outputs[AG_SOURCES];

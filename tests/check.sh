@@ -140,9 +140,9 @@ for pair in gcc:g++ clang:clang++; do
     fi
     check "header alone, C99, $c" header_alone $c "-std=c99 -Wc++-compat" c
     check "source alone, $c" source_alone $c "-O2" $c.o
-    check "source without POSIX, $c" source_alone $c "-O1 -DBS_NO_POSIX" no_posix.o
-    check "source without SIMD, $c" source_alone $c "-O1 -DBS_NO_SIMD" no_simd.o
-    check "source without both, $c" source_alone $c "-O1 -DBS_NO_POSIX -DBS_NO_SIMD" neither.o
+    check "source without POSIX, $c" source_alone $c "-O0 -DBS_NO_POSIX" no_posix.o
+    check "source without SIMD, $c" source_alone $c "-O0 -DBS_NO_SIMD" no_simd.o
+    check "source without both, $c" source_alone $c "-O0 -DBS_NO_POSIX -DBS_NO_SIMD" neither.o
     check "parts separately, $c" parts_separately $c
     check "object allocates, prints, exits nothing, $c" forbidden_symbols "$alone/$c.o"
     check "object defines only bs_ names, $c" foreign_symbols "$alone/$c.o"

@@ -46,7 +46,7 @@ typedef struct naive {
     bs_status status;
 } naive;
 
-static void *naive_take(naive *n, size_t bytes)
+static inline void *naive_take(naive *n, size_t bytes)
 {
     const size_t at = n->used;
     n->used += (bytes + sizeof(double) - 1) / sizeof(double);
@@ -60,12 +60,12 @@ static void *naive_take(naive *n, size_t bytes)
 
 /* --------------------------------------------------------------------------------------------------- geometry */
 
-static int64_t naive_dim(const naive *n, int32_t value, int32_t axis)
+static inline int64_t naive_dim(const naive *n, int32_t value, int32_t axis)
 {
     return n->dims[n->g->values[value].dims[axis]];
 }
 
-static int64_t naive_elements(const naive *n, int32_t value)
+static inline int64_t naive_elements(const naive *n, int32_t value)
 {
     int64_t count = 1;
     for (int32_t i = 0; i < n->g->values[value].rank; i++)
@@ -73,13 +73,13 @@ static int64_t naive_elements(const naive *n, int32_t value)
     return count;
 }
 
-static const bs_domain *naive_patches(const naive *n, int32_t domain)
+static inline const bs_domain *naive_patches(const naive *n, int32_t domain)
 {
     const int32_t patches = n->g->domains[domain].patches;
     return patches < 0 ? NULL : &n->g->domains[patches];
 }
 
-static int64_t naive_patch_size(const naive *n, const bs_domain *patches)
+static inline int64_t naive_patch_size(const naive *n, const bs_domain *patches)
 {
     return n->desc->patch_size ? n->desc->patch_size : patches->size;
 }
@@ -87,7 +87,7 @@ static int64_t naive_patch_size(const naive *n, const bs_domain *patches)
 typedef struct naive_box { int64_t y, x, h, w; } naive_box;
 
 /* The core of a cell of this value within its frame. */
-static naive_box naive_core(const naive *n, int32_t value, int32_t row)
+static inline naive_box naive_core(const naive *n, int32_t value, int32_t row)
 {
     const bs_value_info *v = &n->g->values[value];
     const bs_domain *patches = naive_patches(n, v->domain);
@@ -103,7 +103,7 @@ static naive_box naive_core(const naive *n, int32_t value, int32_t row)
     return box;
 }
 
-static void naive_set_dims(naive *n)
+static inline void naive_set_dims(naive *n)
 {
     const bs_graph *g = n->g;
     for (int32_t d = 0; d < g->n_dims; d++)
@@ -117,7 +117,7 @@ static void naive_set_dims(naive *n)
             n->dims[d] = bs_floor_div(n->dims[g->dims[d].parent] * g->dims[d].mul + g->dims[d].add, g->dims[d].div);
 }
 
-static void naive_set_rows(naive *n)
+static inline void naive_set_rows(naive *n)
 {
     for (int32_t d = 0; d < n->g->n_domains; d++) {
         const bs_domain *domain = &n->g->domains[d];
@@ -136,7 +136,7 @@ static void naive_set_rows(naive *n)
 
 /* --------------------------------------------------------------------------------------------------------- ops */
 
-static double naive_weight(const naive *n, const char *name, const char *suffix, int64_t index)
+static inline double naive_weight(const naive *n, const char *name, const char *suffix, int64_t index)
 {
     char full[2 * BS_MAX_NAME];
     snprintf(full, sizeof full, "%s%s%s", name, *suffix ? "." : "", suffix);
@@ -148,12 +148,12 @@ static double naive_weight(const naive *n, const char *name, const char *suffix,
     exit(1);
 }
 
-static double naive_act(int32_t act, float param, double x)
+static inline double naive_act(int32_t act, float param, double x)
 {
     return (double)bs_act_apply((bs_act)act, param, 0.0f, (float)x);
 }
 
-static void naive_unary(const char *op, const bs_node *node, const double *x, double *y, int64_t count)
+static inline void naive_unary(const char *op, const bs_node *node, const double *x, double *y, int64_t count)
 {
     const struct two { const char *name; union { float f; int32_t i; } a; float b; } *p = node->params;
     for (int64_t i = 0; i < count; i++)
@@ -163,7 +163,7 @@ static void naive_unary(const char *op, const bs_node *node, const double *x, do
 }
 
 /* add, sub, mul: b's dimensions may be 1, or b one value a channel of an image. */
-static void naive_binary(const naive *n, const bs_node *node, const double *a, const double *b, double *y)
+static inline void naive_binary(const naive *n, const bs_node *node, const double *a, const double *b, double *y)
 {
     const int32_t *in = bs_node_in(n->g, node);
     const bs_value_info *va = &n->g->values[in[0]], *vb = &n->g->values[in[1]];
@@ -181,7 +181,7 @@ static void naive_binary(const naive *n, const bs_node *node, const double *a, c
     }
 }
 
-static void naive_linear(const naive *n, const bs_node *node, const double *x, double *y)
+static inline void naive_linear(const naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_linear_desc *p = node->params;
     const int32_t in = bs_node_in(n->g, node)[0];
@@ -195,7 +195,7 @@ static void naive_linear(const naive *n, const bs_node *node, const double *x, d
         }
 }
 
-static void naive_conv(const naive *n, const bs_node *node, const double *x, double *y)
+static inline void naive_conv(const naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_conv2d_desc *p = node->params;
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
@@ -222,7 +222,7 @@ static void naive_conv(const naive *n, const bs_node *node, const double *x, dou
 }
 
 /* Maxima of windows clipped to the frame, or of the core. */
-static void naive_pool_max(const naive *n, const bs_node *node, int32_t row, const double *x, double *y)
+static inline void naive_pool_max(const naive *n, const bs_node *node, int32_t row, const double *x, double *y)
 {
     const bs_pool2d_desc *p = node->params;
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
@@ -243,7 +243,7 @@ static void naive_pool_max(const naive *n, const bs_node *node, int32_t row, con
 }
 
 /* Sample [c, y, x] of the smaller image of a shuffle or resize belongs to r x r of the larger. */
-static void naive_enlarge(const naive *n, const bs_node *node, const char *op, const double *x, double *y)
+static inline void naive_enlarge(const naive *n, const bs_node *node, const char *op, const double *x, double *y)
 {
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
     const bs_resize_desc *resize = node->params;
@@ -261,21 +261,21 @@ static void naive_enlarge(const naive *n, const bs_node *node, const char *op, c
 }
 
 /* Along the first dimension of equal others: what concat and slice of random graphs do. */
-static void naive_concat(const naive *n, const bs_node *node, const double *const *in, double *y)
+static inline void naive_concat(const naive *n, const bs_node *node, const double *const *in, double *y)
 {
     for (int32_t k = 0; k < node->n_in; k++)
         for (int64_t i = 0; i < naive_elements(n, bs_node_in(n->g, node)[k]); i++)
             *y++ = in[k][i];
 }
 
-static void naive_slice(const naive *n, const bs_node *node, const double *x, double *y)
+static inline void naive_slice(const naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_slice_desc *p = node->params;
     const int64_t each = naive_elements(n, node->first_out) / p->length;
     memcpy(y, x + p->start * each, (size_t)(p->length * each) * sizeof *y);
 }
 
-static void naive_convert(const naive *n, const bs_node *node, const double *x, double *y)
+static inline void naive_convert(const naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_convert_desc *p = node->params;
     const double low = p->dtype == BS_U8 ? 0 : -1e9, high = p->dtype == BS_U8 ? 255 : 1e9;
@@ -284,7 +284,7 @@ static void naive_convert(const naive *n, const bs_node *node, const double *x, 
 }
 
 /* The index of the largest, k times: values and indices are two outputs. */
-static void naive_topk(const naive *n, const bs_node *node, const double *x, double *values, double *indices)
+static inline void naive_topk(const naive *n, const bs_node *node, const double *x, double *values, double *indices)
 {
     const int64_t width = naive_elements(n, bs_node_in(n->g, node)[0]);
     bool taken[64] = {false};
@@ -299,7 +299,7 @@ static void naive_topk(const naive *n, const bs_node *node, const double *x, dou
     }
 }
 
-static void naive_op(naive *n, const bs_node *node, int32_t row, const double *const *in, double *const *out)
+static inline void naive_op(naive *n, const bs_node *node, int32_t row, const double *const *in, double *const *out)
 {
     const char *op = bs_op_get(node->op)->name;
     const bool binary = strcmp(op, "add") == 0 || strcmp(op, "sub") == 0 || strcmp(op, "mul") == 0;
@@ -331,7 +331,7 @@ static void naive_op(naive *n, const bs_node *node, int32_t row, const double *c
 
 /* --------------------------------------------------------------------------------------------------- decisions */
 
-static int32_t naive_forced(const naive *n, int32_t router)
+static inline int32_t naive_forced(const naive *n, int32_t router)
 {
     for (int32_t f = n->desc->n_forces - 1; f >= 0; f--)
         if (strcmp(n->desc->forces[f].router, n->g->routers[router].desc->name) == 0)
@@ -339,13 +339,13 @@ static int32_t naive_forced(const naive *n, int32_t router)
     return -1;
 }
 
-static void naive_choose(naive_choice *c, int32_t path, double gate)
+static inline void naive_choose(naive_choice *c, int32_t path, double gate)
 {
     c->path[c->n] = path;
     c->gate[c->n++] = (float)gate;
 }
 
-static void naive_best(const bs_route_desc *d, int32_t k, const double *score, naive_choice *c)
+static inline void naive_best(const bs_route_desc *d, int32_t k, const double *score, naive_choice *c)
 {
     double order[64], index[64];
     bool taken[64] = {false};
@@ -364,7 +364,7 @@ static void naive_best(const bs_route_desc *d, int32_t k, const double *score, n
 }
 
 /* One cell; `knob` is added to the threshold. */
-static bs_status naive_route_cell(const naive *n, const bs_route_desc *d, const double *score, int32_t width, float knob, naive_choice *c)
+static inline bs_status naive_route_cell(const naive *n, const bs_route_desc *d, const double *score, int32_t width, float knob, naive_choice *c)
 {
     const double threshold = (double)(d->threshold + knob);
     int32_t path = -1;
@@ -382,7 +382,7 @@ static bs_status naive_route_cell(const naive *n, const bs_route_desc *d, const 
         if (c->n == 0 && d->fallback)
             naive_choose(c, d->fallback - 1, score[d->fallback - 1]);
         return BS_OK;
-    case BS_ROUTE_RESIDUAL_THRESHOLD: path = score[0] + score[1] < threshold ? 0 : 1; naive_choose(c, path, score[path]); return BS_OK;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: path = (double)((float)score[0] + (float)score[1]) < threshold ? 0 : 1; naive_choose(c, path, score[path]); return BS_OK;
     case BS_ROUTE_BINARY: naive_choose(c, score[0] >= threshold ? 0 : 1, score[0]); return BS_OK;
     case BS_ROUTE_LABEL: path = (int32_t)score[0]; break;
     case BS_ROUTE_TABLE:
@@ -404,7 +404,7 @@ static bs_status naive_route_cell(const naive *n, const bs_route_desc *d, const 
 }
 
 /* First choices before second ones; within a path the highest gate, then the lower row; the rest is dropped. */
-static void naive_capacity(naive *n, int32_t router, const bool *present, int32_t rows)
+static inline void naive_capacity(naive *n, int32_t router, const bool *present, int32_t rows)
 {
     const bs_route_desc *d = n->g->routers[router].desc;
     naive_choice *all = n->choice[router];
@@ -433,7 +433,7 @@ static void naive_capacity(naive *n, int32_t router, const bool *present, int32_
     }
 }
 
-static double naive_area(const naive *n, int32_t domain, int32_t row)
+static inline double naive_area(const naive *n, int32_t domain, int32_t row)
 {
     const bs_domain *patches = naive_patches(n, domain);
     if (!patches)
@@ -443,10 +443,10 @@ static double naive_area(const naive *n, int32_t domain, int32_t row)
     return (double)((h < size ? h : size) * (w < size ? w : size));
 }
 
-static int32_t naive_variants(const bs_route_desc *d) { return d->capacity ? d->capacity : d->paths; }
+static inline int32_t naive_variants(const bs_route_desc *d) { return d->capacity ? d->capacity : d->paths; }
 
 /* 2^(step / 8 - 12), in the library's fixed point: 256 stands for 2^-12 ... and the last step for "whatever it costs". */
-static int32_t naive_budget_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step)
+static inline int32_t naive_budget_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step)
 {
     static const double mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470};
     int32_t best = 0;
@@ -460,7 +460,7 @@ static int32_t naive_budget_choice(const naive *n, const bs_route_desc *d, const
     return best;
 }
 
-static void naive_budget(naive *n, int32_t router, double share)
+static inline void naive_budget(naive *n, int32_t router, double share)
 {
     const bs_router_info *info = &n->g->routers[router];
     const bs_route_desc *d = info->desc;
@@ -496,13 +496,15 @@ static void naive_budget(naive *n, int32_t router, double share)
     n->price[router] = 12.0 - step / 8.0;
 }
 
-static void naive_route(naive *n, int32_t router)
+static inline void naive_route(naive *n, int32_t router)
 {
     const bs_router_info *info = &n->g->routers[router];
     const int32_t rows = n->rows[info->domain], forced = naive_forced(n, router), width = (int32_t)naive_elements(n, info->score);
     const bool *present = n->present[info->domain];
     const float knob = info->knob ? (float)n->cell[info->knob][0][0] : 0.0f;
     n->choice[router] = naive_take(n, (size_t)rows * sizeof(naive_choice));
+    if (isnan(knob) && forced < 0)
+        n->status = BS_ERROR_DATA;
     if (forced < 0 && info->desc->protocol == BS_ROUTE_BUDGET)
         naive_budget(n, router, (double)knob);
     for (int32_t r = 0; r < rows && info->desc->protocol != BS_ROUTE_BUDGET; r++) /* that one looks at all cells */
@@ -524,7 +526,7 @@ static void naive_route(naive *n, int32_t router)
 
 /* -------------------------------------------------------------------------------------------------- structure */
 
-static void naive_gather(naive *n, const bs_node *node, int32_t row, double *y)
+static inline void naive_gather(naive *n, const bs_node *node, int32_t row, double *y)
 {
     const bs_gather_params *p = node->params;
     const int32_t *in = bs_node_in(n->g, node), paths = n->g->routers[node->router].desc->paths;
@@ -550,7 +552,7 @@ static void naive_gather(naive *n, const bs_node *node, int32_t row, double *y)
     }
 }
 
-static void naive_assemble(naive *n, int32_t from, double *y)
+static inline void naive_assemble(naive *n, int32_t from, double *y)
 {
     const int64_t c = naive_dim(n, from, 0), h = naive_dim(n, from, 1), w = naive_dim(n, from, 2);
     for (int32_t r = 0; r < n->rows[n->g->values[from].domain]; r++) {
@@ -562,7 +564,7 @@ static void naive_assemble(naive *n, int32_t from, double *y)
     }
 }
 
-static const double *naive_source_data(naive *n, const bs_node *node)
+static inline const double *naive_source_data(naive *n, const bs_node *node)
 {
     for (int32_t s = 0; s < n->n_sources; s++)
         if (strcmp(n->sources[s].name, bs_node_name(node)) == 0)
@@ -571,7 +573,7 @@ static const double *naive_source_data(naive *n, const bs_node *node)
 }
 
 /* The tensor of one cell, where it is another value's; NULL where the node computes. */
-static const double *naive_view(naive *n, const bs_node *node, int32_t row)
+static inline const double *naive_view(naive *n, const bs_node *node, int32_t row)
 {
     const int32_t in = node->n_in ? bs_node_in(n->g, node)[0] : 0;
     if (bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state))
@@ -584,7 +586,7 @@ static const double *naive_view(naive *n, const bs_node *node, int32_t row)
 }
 
 /* Cells whose operands are the same tensors have the same result: no need to work it out again. */
-static bool naive_same_operands(const naive *n, const bs_node *node, int32_t a, int32_t b)
+static inline bool naive_same_operands(const naive *n, const bs_node *node, int32_t a, int32_t b)
 {
     for (int32_t i = 0; i < node->n_in; i++) {
         const int32_t in = bs_node_in(n->g, node)[i];
@@ -594,7 +596,7 @@ static bool naive_same_operands(const naive *n, const bs_node *node, int32_t a, 
     return true;
 }
 
-static void naive_cell(naive *n, const bs_node *node, int32_t row, int32_t before)
+static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_t before)
 {
     double *out[BS_MAX_OUTPUTS] = {NULL, NULL};
     const double *in[BS_MAX_OPERANDS];
@@ -628,7 +630,7 @@ static void naive_cell(naive *n, const bs_node *node, int32_t row, int32_t befor
         const naive_choice *c = &n->choice[node->router][row];
         const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && naive_forced(n, node->router) < 0;
         const int64_t width = naive_elements(n, router->score), at = width == 1 || c->n == 0 ? 0 : c->path[0];
-        out[0][0] = c->n == 0 || at >= width ? 0 : budget ? (double)c->gate[0] : n->cell[router->score][row][at];
+        out[0][0] = c->n == 0 ? 0 : budget ? (double)c->gate[0] : at < width ? n->cell[router->score][row][at] : 0;
     } else if (bs_node_is(node, &bs_op_collect)) {
         const int32_t from = bs_node_in(n->g, node)[0];
         const int64_t each = naive_elements(n, from);
@@ -637,7 +639,7 @@ static void naive_cell(naive *n, const bs_node *node, int32_t row, int32_t befor
     }
 }
 
-static void naive_node(naive *n, int32_t k)
+static inline void naive_node(naive *n, int32_t k)
 {
     const bs_node *node = &n->g->nodes[k];
     int32_t before = -1;
@@ -654,7 +656,7 @@ static void naive_node(naive *n, int32_t k)
 }
 
 /* Every value of the graph. BS_ERROR_DATA when a router meets what it must refuse. */
-static bs_status naive_run(naive *n)
+static inline bs_status naive_run(naive *n)
 {
     n->used = 0;
     n->status = BS_OK;

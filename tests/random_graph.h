@@ -26,10 +26,10 @@ typedef struct random_graph {
     bs_value reused;                          /* a frame that has become the state already */
 } random_graph;
 
-static bool rg_flip(int32_t percent) { return check_below(100) < percent; }
+static inline bool rg_flip(int32_t percent) { return check_below(100) < percent; }
 
 /* "c12", "c12.weight": weight 12's node, and one of its tensors. */
-static const char *rg_name(random_graph *rg, const char *stem, int32_t number, const char *suffix)
+static inline const char *rg_name(random_graph *rg, const char *stem, int32_t number, const char *suffix)
 {
     char *name = rg->names[rg->n_names++ % RG_NAMES];
     snprintf(name, sizeof rg->names[0], "%s%d%s%s", stem, number, *suffix ? "." : "", suffix);
@@ -40,47 +40,47 @@ static const char *rg_name(random_graph *rg, const char *stem, int32_t number, c
 
 typedef bool (*rg_want)(const random_graph *rg, const bs_value_info *v);
 
-static const bs_value_info *rg_info(const random_graph *rg, bs_value v) { return &rg->g->values[v.id]; }
-static int64_t rg_extent(const random_graph *rg, const bs_value_info *v, int32_t axis) { return bs_dim_max(rg->g, v->dims[axis]); }
+static inline const bs_value_info *rg_info(const random_graph *rg, bs_value v) { return &rg->g->values[v.id]; }
+static inline int64_t rg_extent(const random_graph *rg, const bs_value_info *v, int32_t axis) { return bs_dim_max(rg->g, v->dims[axis]); }
 
-static bool rg_is_line(const random_graph *rg, const bs_value_info *v)
+static inline bool rg_is_line(const random_graph *rg, const bs_value_info *v)
 {
     return v->rank == 1 && v->dtype == BS_F32 && rg_extent(rg, v, 0) <= 8 && v != &rg->g->values[rg->knob.id]; /* not whole */
 }
 
-static bool rg_is_image(const random_graph *rg, const bs_value_info *v)
+static inline bool rg_is_image(const random_graph *rg, const bs_value_info *v)
 {
     return v->rank == 3 && v->dtype == BS_F32 && rg_extent(rg, v, 0) <= 4;
 }
 
-static bool rg_is_any_image(const random_graph *rg, const bs_value_info *v) { return v->rank == 3 && rg_extent(rg, v, 0) <= 4; }
+static inline bool rg_is_any_image(const random_graph *rg, const bs_value_info *v) { return v->rank == 3 && rg_extent(rg, v, 0) <= 4; }
 
-static bool rg_is_top_cells(const random_graph *rg, const bs_value_info *v)
+static inline bool rg_is_top_cells(const random_graph *rg, const bs_value_info *v)
 {
     const bs_domain_kind kind = rg->g->domains[v->domain].kind;
     const bool stacks = v->rank < 3 || kind == BS_DOMAIN_PATCHES;
     return (kind == BS_DOMAIN_ROWS || kind == BS_DOMAIN_PATCHES) && stacks && v->rank > 0;
 }
 
-static bool rg_is_frame(const random_graph *rg, const bs_value_info *v)
+static inline bool rg_is_frame(const random_graph *rg, const bs_value_info *v)
 {
     return v->domain == 0 && v->rank == 3 && rg_extent(rg, v, 0) <= 4;
 }
 
-static bool rg_is_table(const random_graph *rg, const bs_value_info *v)
+static inline bool rg_is_table(const random_graph *rg, const bs_value_info *v)
 {
     return v->domain == 0 && v->rank == 2 && v->dtype == BS_F32 && rg_extent(rg, v, 1) <= 8;
 }
 
-static bool rg_is_cell(const random_graph *rg, const bs_value_info *v)
+static inline bool rg_is_cell(const random_graph *rg, const bs_value_info *v)
 {
     (void)rg;
     return v->domain > 0;
 }
 
-static bool rg_is_const(const random_graph *rg, bs_value v) { return bs_dim_is_const(rg->g, rg_info(rg, v)->dims[0]); }
+static inline bool rg_is_const(const random_graph *rg, bs_value v) { return bs_dim_is_const(rg->g, rg_info(rg, v)->dims[0]); }
 
-static bool rg_is_routable(const random_graph *rg, const bs_value_info *v)
+static inline bool rg_is_routable(const random_graph *rg, const bs_value_info *v)
 {
     int32_t depth = 0;
     for (int32_t d = v->domain; d > 0 && rg->g->domains[d].kind == BS_DOMAIN_PATH; d = rg->g->domains[d].parent)
@@ -89,7 +89,7 @@ static bool rg_is_routable(const random_graph *rg, const bs_value_info *v)
 }
 
 /* A value that is wanted, often a young one; id 0 when there is none. domain -1: any. */
-static bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want want)
+static inline bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want want)
 {
     const int32_t n = rg->g->n_values - 1;
     for (int32_t tries = 0; tries < 60; tries++) {
@@ -103,7 +103,7 @@ static bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want want)
 }
 
 /* Another value of the domain with the same shape; itself when there is none. */
-static bs_value rg_twin(const random_graph *rg, bs_value x, int32_t domain)
+static inline bs_value rg_twin(const random_graph *rg, bs_value x, int32_t domain)
 {
     const bs_value_info *a = rg_info(rg, x);
     const int32_t n = rg->g->n_values - 1, start = rg_flip(60) ? n - 1 : check_below(n); /* the youngest, or any */
@@ -117,7 +117,7 @@ static bs_value rg_twin(const random_graph *rg, bs_value x, int32_t domain)
 }
 
 /* Records the bound of a new value, and clips it when it could grow too large. */
-static bs_value rg_made(random_graph *rg, bs_value v, double bound)
+static inline bs_value rg_made(random_graph *rg, bs_value v, double bound)
 {
     if (v.id == 0)
         return v;
@@ -131,7 +131,7 @@ static bs_value rg_made(random_graph *rg, bs_value v, double bound)
 
 /* --------------------------------------------------------------------------------------------------------- ops */
 
-static bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
+static inline bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
 {
     const int32_t number = rg->n_names;
     const int64_t inputs = rg_extent(rg, rg_info(rg, x), 0), dim[2] = {out, inputs};
@@ -142,7 +142,7 @@ static bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
     return rg_made(rg, y, act ? 8 : (double)inputs * rg->bound[x.id] + 1);
 }
 
-static bs_value rg_conv(random_graph *rg, bs_value x)
+static inline bs_value rg_conv(random_graph *rg, bs_value x)
 {
     const int32_t number = rg->n_names;
     const bs_value_info *v = rg_info(rg, x);
@@ -157,7 +157,7 @@ static bs_value rg_conv(random_graph *rg, bs_value x)
     return rg_made(rg, y, act ? 8 : (double)(c * k * k) * rg->bound[x.id] + 1);
 }
 
-static bs_value rg_binary(random_graph *rg, bs_value x)
+static inline bs_value rg_binary(random_graph *rg, bs_value x)
 {
     const int32_t domain = rg_info(rg, x)->domain, op = check_below(3);
     bs_value y = rg_flip(80) ? rg_twin(rg, x, domain) : (bs_value){0};
@@ -171,7 +171,7 @@ static bs_value rg_binary(random_graph *rg, bs_value x)
     return rg_made(rg, z, op == 2 ? a * b : a + b);
 }
 
-static bs_value rg_unary(random_graph *rg, bs_value x)
+static inline bs_value rg_unary(random_graph *rg, bs_value x)
 {
     const double a = rg->bound[x.id];
     switch (check_below(3)) {
@@ -182,7 +182,7 @@ static bs_value rg_unary(random_graph *rg, bs_value x)
 }
 
 /* Channels joined and taken apart, types to and fro. */
-static bs_value rg_shuffle_data(random_graph *rg, bs_value x)
+static inline bs_value rg_shuffle_data(random_graph *rg, bs_value x)
 {
     const int64_t c = rg_extent(rg, rg_info(rg, x), 0);
     const double a = rg->bound[x.id];
@@ -197,7 +197,7 @@ static bs_value rg_shuffle_data(random_graph *rg, bs_value x)
     return rg_made(rg, bs_convert(rg->g, codes, &(bs_convert_desc){.dtype = BS_F32}), a);
 }
 
-static bs_value rg_rescale(random_graph *rg, bs_value x)
+static inline bs_value rg_rescale(random_graph *rg, bs_value x)
 {
     const bs_value_info *v = rg_info(rg, x);
     const double a = rg->bound[x.id];
@@ -213,7 +213,7 @@ static bs_value rg_rescale(random_graph *rg, bs_value x)
     return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .pad = 1}), a);
 }
 
-static void rg_line_op(random_graph *rg, bs_value x)
+static inline void rg_line_op(random_graph *rg, bs_value x)
 {
     switch (check_below(5)) {
     case 0: rg_linear(rg, x, 4); break;
@@ -223,7 +223,7 @@ static void rg_line_op(random_graph *rg, bs_value x)
     }
 }
 
-static void rg_image_op(random_graph *rg, bs_value x)
+static inline void rg_image_op(random_graph *rg, bs_value x)
 {
     switch (check_below(9)) {
     case 0: rg_unary(rg, x); break;
@@ -239,7 +239,7 @@ static void rg_image_op(random_graph *rg, bs_value x)
 /* ----------------------------------------------------------------------------------------------------- routers */
 
 /* What a callback decides; -1 now and then. */
-static int32_t rg_callback(const double *scores, int32_t width, int32_t paths)
+static inline int32_t rg_callback(const double *scores, int32_t width, int32_t paths)
 {
     int64_t sum = 1000000;
     for (int32_t i = 0; i < width; i++)
@@ -247,7 +247,7 @@ static int32_t rg_callback(const double *scores, int32_t width, int32_t paths)
     return (int32_t)(sum % (paths + 1)) - 1;
 }
 
-static bs_status rg_callback_run(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path)
+static inline bs_status rg_callback_run(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path)
 {
     for (int32_t r = 0; r < rows; r++) {
         double line[BS_MAX_PATHS];
@@ -258,7 +258,7 @@ static bs_status rg_callback_run(void *user, const bs_operand_view *scores, int3
     return BS_OK;
 }
 
-static const int32_t *rg_ints(random_graph *rg, int32_t below)
+static inline const int32_t *rg_ints(random_graph *rg, int32_t below)
 {
     int32_t *ints = rg->ints[rg->n_ints++ % 64];
     for (int32_t i = 0; i < 16; i++)
@@ -267,7 +267,7 @@ static const int32_t *rg_ints(random_graph *rg, int32_t below)
 }
 
 /* The score that the protocol wants, out of a line of 4. */
-static bs_value rg_score(random_graph *rg, bs_value x, const bs_route_desc *d)
+static inline bs_value rg_score(random_graph *rg, bs_value x, const bs_route_desc *d)
 {
     bs_value index = {0};
     const bool whole = d->protocol == BS_ROUTE_BUDGET || (d->protocol <= BS_ROUTE_TOPK && rg_flip(30));
@@ -291,7 +291,7 @@ static bs_value rg_score(random_graph *rg, bs_value x, const bs_route_desc *d)
     return rg_made(rg, bs_convert(rg->g, rg_made(rg, bs_activation(rg->g, x, BS_RELU, 0), bound), &(bs_convert_desc){.dtype = BS_I32}), bound);
 }
 
-static void rg_add_router(random_graph *rg, bs_value x)
+static inline void rg_add_router(random_graph *rg, bs_value x)
 {
     const bool nested = rg->g->domains[rg_info(rg, x)->domain].kind == BS_DOMAIN_PATH;
     const int32_t number = rg->n_names;
@@ -324,7 +324,7 @@ static void rg_add_router(random_graph *rg, bs_value x)
         rg_made(rg, bs_route_price(rg->g, r), 20);
 }
 
-static void rg_scatter(random_graph *rg)
+static inline void rg_scatter(random_graph *rg)
 {
     if (rg->g->n_routers == 1)
         return;
@@ -334,7 +334,7 @@ static void rg_scatter(random_graph *rg)
         rg_made(rg, bs_scatter(rg->g, (bs_router){r}, check_below(rg->g->routers[r].desc->paths), x), rg->bound[x.id]);
 }
 
-static int32_t rg_path_domain(const random_graph *rg, int32_t router, int32_t path)
+static inline int32_t rg_path_domain(const random_graph *rg, int32_t router, int32_t path)
 {
     for (int32_t d = 1; d < rg->g->n_domains; d++)
         if (rg->g->domains[d].kind == BS_DOMAIN_PATH && rg->g->domains[d].router == router && rg->g->domains[d].path == path)
@@ -342,7 +342,7 @@ static int32_t rg_path_domain(const random_graph *rg, int32_t router, int32_t pa
     return -1;
 }
 
-static void rg_gather(random_graph *rg, int32_t r)
+static inline void rg_gather(random_graph *rg, int32_t r)
 {
     const bs_router_info *router = &rg->g->routers[r];
     const int32_t first = check_below(router->desc->paths), from = rg_path_domain(rg, r, first);
@@ -371,7 +371,7 @@ static void rg_gather(random_graph *rg, int32_t r)
 
 /* ------------------------------------------------------------------------------------------------ whole blocks */
 
-static bool rg_is_read(const random_graph *rg, int32_t value)
+static inline bool rg_is_read(const random_graph *rg, int32_t value)
 {
     for (int32_t n = rg->g->values[value].node + 1; n < rg->g->n_nodes; n++)
         for (int32_t i = 0; i < rg->g->nodes[n].n_in; i++)
@@ -381,7 +381,7 @@ static bool rg_is_read(const random_graph *rg, int32_t value)
 }
 
 /* Adds up what nobody reads in a domain, so that little of the graph is dead. */
-static void rg_fold(random_graph *rg, int32_t domain)
+static inline void rg_fold(random_graph *rg, int32_t domain)
 {
     bs_value left[NAIVE_VALUES];
     int32_t n = 0;
@@ -399,7 +399,7 @@ static void rg_fold(random_graph *rg, int32_t domain)
         }
 }
 
-static void rg_ops(random_graph *rg, int32_t domain, int32_t count)
+static inline void rg_ops(random_graph *rg, int32_t domain, int32_t count)
 {
     for (int32_t i = 0; i < count; i++) {
         const bs_value line = rg_pick(rg, domain, rg_is_line), image = rg_pick(rg, domain, rg_is_image);
@@ -411,7 +411,7 @@ static void rg_ops(random_graph *rg, int32_t domain, int32_t count)
 }
 
 /* A router with all its paths and what becomes of them; paths may hold routers of their own. */
-static void rg_block(random_graph *rg, int32_t domain, int32_t depth)
+static inline void rg_block(random_graph *rg, int32_t domain, int32_t depth)
 {
     const bs_value x = rg_pick(rg, domain, rg_is_line);
     const int32_t r = rg->g->n_routers;
@@ -439,7 +439,7 @@ static void rg_block(random_graph *rg, int32_t domain, int32_t depth)
 
 /* --------------------------------------------------------------------------------------------------- structure */
 
-static void rg_to_root(random_graph *rg)
+static inline void rg_to_root(random_graph *rg)
 {
     const bs_value x = rg_pick(rg, -1, rg_is_top_cells);
     if (x.id == 0)
@@ -448,7 +448,7 @@ static void rg_to_root(random_graph *rg)
 }
 
 /* Cells out of a root value: of a domain there is, or a new one. */
-static void rg_to_cells(random_graph *rg)
+static inline void rg_to_cells(random_graph *rg)
 {
     const bs_value frame = rg_pick(rg, 0, rg_is_frame), table = rg_pick(rg, 0, rg_is_table), like = rg_pick(rg, -1, rg_is_cell);
     if (table.id && rg_flip(60)) {
@@ -469,12 +469,12 @@ static void rg_to_cells(random_graph *rg)
         rg_made(rg, bs_patches(rg->g, frame, &(bs_patches_desc){.size = 8}), rg->bound[frame.id]);
 }
 
-static bs_value rg_input(random_graph *rg, const char *name, bs_dtype dtype, bs_shape shape, double bound)
+static inline bs_value rg_input(random_graph *rg, const char *name, bs_dtype dtype, bs_shape shape, double bound)
 {
     return rg_made(rg, bs_input(rg->g, name, dtype, shape), bound);
 }
 
-static void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
+static inline void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
 {
     memset(rg, 0, sizeof *rg);
     rg->g = g;
@@ -513,7 +513,7 @@ static void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
 
 /* Reuse of the last frame: cells that a router leaves alone keep their pixels. What else reads the last frame may come
  * before the new one, beside it, or after. */
-static void rg_reuse(random_graph *rg)
+static inline void rg_reuse(random_graph *rg)
 {
     const bs_value old = rg_made(rg, bs_patches(rg->g, rg->state[1], &(bs_patches_desc){.like = rg->cells.id}), RG_MOST);
     const bs_value seen = rg_flip(50) ? rg_conv(rg, old) : old;
@@ -541,7 +541,7 @@ static void rg_reuse(random_graph *rg)
         }
 }
 
-static void rg_step(random_graph *rg)
+static inline void rg_step(random_graph *rg)
 {
     const bs_value cell = rg_pick(rg, -1, rg_is_routable);
     if (rg->whole && cell.id && rg_flip(8)) {
@@ -569,14 +569,14 @@ static void rg_step(random_graph *rg)
         rg_reuse(rg);
 }
 
-static bool rg_is_root(const random_graph *rg, const bs_value_info *v)
+static inline bool rg_is_root(const random_graph *rg, const bs_value_info *v)
 {
     (void)rg;
     return v->domain == 0;
 }
 
 /* Gathers what routers have sent out, writes the states, binds outputs. */
-static void rg_end(random_graph *rg)
+static inline void rg_end(random_graph *rg)
 {
     static const char *const outputs[RG_OUTPUTS] = {"o0", "o1", "o2", "o3", "o4", "o5"};
     for (int32_t r = rg->g->n_routers - 1; r >= 1; r--) {
@@ -607,7 +607,7 @@ static void rg_end(random_graph *rg)
 }
 
 /* False when the builder refused something after all. */
-static bool rg_grow(random_graph *rg, bs_graph *g, net_table *weights, int32_t steps)
+static inline bool rg_grow(random_graph *rg, bs_graph *g, net_table *weights, int32_t steps)
 {
     rg_begin(rg, g, weights);
     for (int32_t i = 0; i < steps && g->status == BS_OK && g->n_values < 300 && weights->table.count < 200; i++)

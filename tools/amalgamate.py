@@ -48,6 +48,7 @@ FEATURES = {"_POSIX_C_SOURCE": "200809L"}
 INCLUDE = re.compile(r'^\s*#\s*include\b\s*(?P<target>.*)$')
 TARGET = re.compile(r'^(?:"(?P<project>[^"]+)"|<(?P<system>[^>]+)>)')
 FEATURE = re.compile(r'^\s*#\s*define\s+(?P<name>_[A-Z0-9_]+_SOURCE)\b\s*(?P<value>\S*)')
+PRIVATE = re.compile(r'^static\b[^;=(]*?\b(?P<name>[a-z]\w*)\(')
 VERSION = re.compile(r'^#define BS_VERSION_(MAJOR|MINOR|PATCH) (\d+)\s*$', re.MULTILINE)
 WIDTH = 100
 
@@ -73,6 +74,7 @@ class Tree:
                 raise Refused("%s: %s is listed twice" % (ORDER, part.name))
             self.by_name[part.name] = part
         self._refuse_unlisted()
+        self._refuse_clashes()
 
     def _order(self):
         for number, line in enumerate(read(self.root, ORDER).splitlines(), 1):
@@ -94,6 +96,16 @@ class Tree:
                 name = os.path.relpath(os.path.join(folder, file), top).replace(os.sep, "/")
                 if name.endswith(SOURCE_ENDINGS) and name not in self.by_name and not name.startswith(OTHER_SOURCES):
                     raise Refused("%s/%s is not listed in %s" % (SOURCE, name, ORDER))
+
+    def _refuse_clashes(self):
+        """Two parts may each have a static function of one name; their amalgam may not."""
+        owner = {}
+        for part in self.parts:
+            for line in [] if part.is_template else part.text.splitlines():
+                found = PRIVATE.match(line)
+                if found and owner.setdefault(found.group("name"), part.name) != part.name:
+                    raise Refused("%s/%s: a static %s is in %s/%s too: rename one" % (
+                        SOURCE, part.name, found.group("name"), SOURCE, owner[found.group("name")]))
 
     def version(self):
         found = dict(VERSION.findall(read(self.root, PUBLIC_HEADER)))
@@ -362,6 +374,12 @@ def test_wrong_lists_refused():
     refuses("expected", {ORDER: "a.h b.h\n"})
     refuses("nothing includes", {"src/x/b.c": None, ORDER: "a.h\ntemplate lanes.inc\nc.c\n"})
     refuses("includes itself", {"src/lanes.inc": '#include "lanes.inc"\n'})
+
+
+def test_private_names_must_differ():
+    refuses("src/c.c: a static one is in src/x/b.c too", {
+        "src/x/b.c": '#include "../lanes.inc"\nstatic int one(void) { return 1; }\n',
+        "src/c.c": "static int one(void);\nstatic const int *one(void) { return 0; }\n"})
 
 
 def test_features_must_be_known():

@@ -121,10 +121,20 @@ def match_mean(net, pooled, gain):
     net.out.bias.data += float(shift)
 
 
-def exported_predictor(net, delta_cost):
+def rms_error(net, pooled, gain):
+    """Of the predicted log2 gain, on tiles the predictor has not seen."""
+    wanted = np.log2(np.maximum(gain, GAIN_FLOOR))
+    return float(np.sqrt(np.mean((predict(net, pooled) - wanted) ** 2)))
+
+
+def exported_predictor(net, delta_cost, margin):
     """Tensors for the C router, which leaves when score >= threshold + knob with threshold 0 and knob = log2 of cost per
-    unit of loss: score = log2(cost of going on) - log2(gain of going on)."""
+    unit of loss: score = log2(cost of going on) - log2(gain of going on) - margin.
+
+    margin: the predictor's rms error. Errors are in the logarithm, so a tile that leaves wrongly loses several times what
+    one that goes on wrongly costs: it leaves only when going on would not pay even if the gain were one error larger.
+    """
     plain = {k: v.numpy().astype(np.float32) for k, v in net.state_dict().items()}
     plain["out.weight"] = -plain["out.weight"]
-    plain["out.bias"] = np.float32(np.log2(delta_cost)) - plain["out.bias"]
+    plain["out.bias"] = np.float32(np.log2(delta_cost) - margin) - plain["out.bias"]
     return plain

@@ -11,7 +11,8 @@ Written (read by tools/export_sr.py):
                               unit: 1/256 of a squared luma code, mean over the tile; in excess of the large net's end
     route.cost    i32 [6]     unit: 50 multiply-accumulates per low resolution pixel, halo included (or as --cost says)
     large.exitK.hidden.weight [16,32] .bias [16], large.exitK.out.weight [1,16] .bias [1]
-                              score = log2(cost of going on to the end) - log2(predicted gain of it), in the units above;
+                              score = log2(cost of going on to the end) - log2(predicted gain of it) - the predictor's
+                              rms error, in the units above;
                               the tile leaves when score >= log2(cost per unit of loss), the router's price
 
 Photographs of --photos should be held out from the training of the nets. Each fourth of them is kept from fitting too:
@@ -34,7 +35,7 @@ MACS_PER_UNIT = 50
 BICUBIC_COST = 9  # integer taps, rounding and stores: little arithmetic, measured against the nets
 REUSE_COST = 1
 SEED = 20
-BUDGETS = (0.0, 0.01, 0.02, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
+BUDGETS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
 # ---------------------------------------------------------------- costs
@@ -232,7 +233,8 @@ def main():
     route = {"route.energy": fit_energy(buckets, errors, args.buckets),
              "route.change": fit_change(moves, reuse, args.buckets),
              "route.cost": cost_codes(costs)}
-    exported = [fit.exported_predictor(p, d) for p, d in zip(predictors, costs.deltas())]
+    margins = [fit.rms_error(p, check[2][:, k], gains(check[1])[:, k]) for k, p in enumerate(predictors)]
+    exported = [fit.exported_predictor(p, d, m) for p, d, m in zip(predictors, costs.deltas(), margins)]
     clips = [(kind, sim.prepare(model, clip)) for kind, clip in
              tiles.random_clips(kept, np.random.default_rng(SEED + 1), 12, 8, size, args.video)]
     stage("clips for the trial prepared")

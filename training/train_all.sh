@@ -29,12 +29,12 @@ run() { # run NAME MODEL MINUTES options...
 
 clean="--store $out/clean"
 mixed="--store $out/clean=0.3 --store $out/camera=0.5 --store $out/poor=0.2"
-run large large "${LARGE:-95}" $clean --lr 1e-3 --squared-from 0.75 --exact-from 0.88 &
+run large large "${LARGE:-95}" $clean --lr 1e-3 --exit-weights 0.5 0.3 1.0 --squared-from 0.75 --exact-from 0.88 &
 first=$!
 run small small "${SMALL:-25}" $clean --lr 1.5e-3
 run small_video small "${SMALL_VIDEO:-10}" $mixed --init "$out/small/ema.npz" --lr 7e-4
 wait $first
-run large_video large "${LARGE_VIDEO:-55}" $mixed --init "$out/large/ema.npz" --lr 7e-4 --squared-from 0.8
+run large_video large "${LARGE_VIDEO:-55}" $mixed --init "$out/large/ema.npz" --lr 7e-4 --exit-weights 0.5 0.3 1.0
 
 export_weights() {
     "$python" "$here/export_weights.py" --small "$out/$1/ema.npz" --large "$out/$2/ema.npz" --out "$out/$3"

@@ -21,7 +21,7 @@ const char *options_usage(void)
            "Doubles the size of a y4m video: luma by a routed network, chroma bicubic. - is standard input or output.\n"
            "\n"
            "  --model FILE      network [models/sr2x_video.gguf]\n"
-           "  --quality N       0..100: percent of the large net's gain over bicubic that routing keeps [95]\n"
+           "  --quality N       0..100: percent of the large net's gain over bicubic that routing aims to keep [93]\n"
            "  --route R         auto | bicubic | small | large: one route for every tile [auto]\n"
            "                    (exit1 | exit2: the large net, left at that exit)\n"
            "  --no-reuse        recompute tiles that did not change\n"
@@ -147,7 +147,7 @@ static const char *same_twice(const video_options *o)
 
 const char *options_parse(video_options *o, int argc, char **argv, char *message, size_t bytes)
 {
-    *o = (video_options){.model = "models/sr2x_video.gguf", .reuse = true, .quality = 95, .threads = 1, .frames = -1};
+    *o = (video_options){.model = "models/sr2x_video.gguf", .reuse = true, .quality = 93, .threads = 1, .frames = -1};
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (a[0] == '-' && a[1] == '-') {
