@@ -92,7 +92,7 @@ def main():
     parser.add_argument("--threads", type=lambda s: [int(n) for n in s.split(",")], default=[1, 2])
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--frames", type=int, default=24, help="of each clip [24]")
-    parser.add_argument("--quality", type=float, default=95)
+    parser.add_argument("--quality", type=float, default=93)
     parser.add_argument("--only", choices=("static", "clips"))
     args = parser.parse_args()
     frame = luma.fitted(luma.rendered_clip(1, 640, 368), 640, 360)[0]

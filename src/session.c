@@ -415,7 +415,7 @@ static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
     return BS_OK;
 }
 
-/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. */
+/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is sound. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
     bs_buffer *b = &s->bound[n];
@@ -447,11 +447,9 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
         const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n);
+        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n) && !is_own_state(s, n);
         if (!input && !output && !state)
             continue;
-        if (state && is_own_state(s, n))
-            shape_own_state(s, n, bound_value(s, n));
         if (!s->bound[n].data && output_is_optional(s, n))
             continue;
         if (!s->bound[n].data)
@@ -484,6 +482,9 @@ static bs_status count_rows(bs_session *s, bs_error *error)
 
 static void run_begin(bs_session *s)
 {
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        if (is_live_state(s->plan, n) && is_own_state(s, n))
+            shape_own_state(s, n, bound_value(s, n));
     const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);

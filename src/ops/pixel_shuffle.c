@@ -16,7 +16,7 @@ static int32_t pixel_shuffle_factor(const bs_node *node) { return ((const bs_pix
 static int32_t pixel_shuffle_channels(bs_infer *infer)
 {
     const bs_pixel_shuffle_desc *desc = infer->params;
-    int32_t channels;
+    int32_t channels = 0;
     if (!bs_infer_field(infer, "r", desc->r, 1, 64) || !bs_infer_rank(infer, 0, 3, 3) ||
         !bs_infer_const(infer, 0, 0, "channels", &channels))
         return 0;
