@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5531bd459c25941fde42774ade4fe9ff3eadede5b053d804c560f216729c5440
+ * sha256 of the parts: 2b19d709906b964e55978a85cb7ef2f874c0eb24e868c42e51edc7473de40e72
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9243,7 +9243,7 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, bs_tier tier, bs_conv
     /* Below 12 channels the transforms of Winograd cost more than the products they save. */
     const bool wide = g->in_channels >= 12 && g->out_channels >= 12;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD || (choice == BS_CONV_AUTO && wide);
-    if (tier == BS_TIER_SCALAR)
+    if (choice == BS_CONV_FORCE_REFERENCE)
         return BS_CONV_REFERENCE;
     if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
         return BS_CONV_WINOGRAD4;
@@ -9743,8 +9743,8 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     const bs_deconv2d_desc *desc = node->params;
     const deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_conv_geometry largest = deconv2d_geometry(&f, 0, 0);
-    (void)choice, (void)max_h, (void)max_w;
-    const bool fast = plan->tier != BS_TIER_SCALAR && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
+    (void)max_h, (void)max_w;
+    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
@@ -10435,8 +10435,8 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_linear_desc *desc = node->params;
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    (void)choice, (void)max_h, (void)max_w;
-    const bool fast = plan->tier != BS_TIER_SCALAR && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
+    (void)max_h, (void)max_w;
+    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
     plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
@@ -11445,7 +11445,7 @@ static int32_t pixel_shuffle_factor(const bs_node *node) { return ((const bs_pix
 static int32_t pixel_shuffle_channels(bs_infer *infer)
 {
     const bs_pixel_shuffle_desc *desc = infer->params;
-    int32_t channels;
+    int32_t channels = 0;
     if (!bs_infer_field(infer, "r", desc->r, 1, 64) || !bs_infer_rank(infer, 0, 3, 3) ||
         !bs_infer_const(infer, 0, 0, "channels", &channels))
         return 0;
@@ -15758,7 +15758,7 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d threads, expected 1 .. 64", d->threads);
     if (d->tier < 0 || d->tier > BS_TIER_NEON)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "tier %d does not exist", d->tier);
-    if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_WINOGRAD)
+    if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_REFERENCE)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
     if (d->patch_size < 0 || d->patch_size > 8192)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "patch size %d, expected 0 .. 8192", d->patch_size);
@@ -17684,7 +17684,7 @@ static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
     return BS_OK;
 }
 
-/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. */
+/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is sound. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
     bs_buffer *b = &s->bound[n];
@@ -17716,11 +17716,9 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
         const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n);
+        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n) && !is_own_state(s, n);
         if (!input && !output && !state)
             continue;
-        if (state && is_own_state(s, n))
-            shape_own_state(s, n, bound_value(s, n));
         if (!s->bound[n].data && output_is_optional(s, n))
             continue;
         if (!s->bound[n].data)
@@ -17753,6 +17751,9 @@ static bs_status count_rows(bs_session *s, bs_error *error)
 
 static void run_begin(bs_session *s)
 {
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        if (is_live_state(s->plan, n) && is_own_state(s, n))
+            shape_own_state(s, n, bound_value(s, n));
     const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);

@@ -530,7 +530,8 @@ typedef enum bs_order {
 typedef enum bs_conv_choice {
     BS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster, direct elsewhere */
     BS_CONV_FORCE_DIRECT,
-    BS_CONV_FORCE_WINOGRAD /* where it can be done at all */
+    BS_CONV_FORCE_WINOGRAD, /* where it can be done at all */
+    BS_CONV_FORCE_REFERENCE /* plain loops (convolutions, linear): slow, what the tests compare with */
 } bs_conv_choice;
 
 /* A route that is decided ahead: the router is not run, its features are not computed, other paths are left

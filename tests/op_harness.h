@@ -285,7 +285,7 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
     memset(&r->call, 0, sizeof r->call);
     r->plan.tier = r->tier;
     if (r->op->plan)
-        r->op->plan(r->graph, r->node, r->choice, max_h, max_w, &r->plan);
+        r->op->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h, max_w, &r->plan);
     else
         r->plan.prepared_bytes = bs_weight_offset(specs, n);
     uint8_t *prepared = pool_take(r->plan.prepared_bytes), *scratch = pool_take(r->plan.scratch_bytes);

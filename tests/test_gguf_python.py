@@ -256,10 +256,10 @@ def random_nets():
 
 
 def random_route():
-    paths = len(export_sr.PATHS)
-    route = {"route.cost": np.arange(1, paths + 1, dtype=np.int32)}
+    variants = len(export_sr.VARIANTS)
+    route = {"route.cost": np.arange(1, variants + 1, dtype=np.int32)}
     for table in ("energy", "change"):
-        route[f"route.{table}"] = np.arange(export_sr.BUCKETS * paths, dtype=np.int32).reshape(-1, paths)
+        route[f"route.{table}"] = np.arange(export_sr.BUCKETS * variants, dtype=np.int32).reshape(-1, variants)
     for i in range(len(export_sr.EXITS) - 1):
         for layer, shape in (("hidden", (8, 32)), ("out", (1, 8))):
             route[f"large.exit{i}.{layer}.weight"] = random(*shape)

@@ -104,7 +104,7 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, bs_tier tier, bs_conv
     /* Below 12 channels the transforms of Winograd cost more than the products they save. */
     const bool wide = g->in_channels >= 12 && g->out_channels >= 12;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD || (choice == BS_CONV_AUTO && wide);
-    if (tier == BS_TIER_SCALAR)
+    if (choice == BS_CONV_FORCE_REFERENCE)
         return BS_CONV_REFERENCE;
     if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
         return BS_CONV_WINOGRAD4;

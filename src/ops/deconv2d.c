@@ -130,8 +130,8 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     const bs_deconv2d_desc *desc = node->params;
     const deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_conv_geometry largest = deconv2d_geometry(&f, 0, 0);
-    (void)choice, (void)max_h, (void)max_w;
-    const bool fast = plan->tier != BS_TIER_SCALAR && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
+    (void)max_h, (void)max_w;
+    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)

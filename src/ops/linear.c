@@ -65,8 +65,8 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_linear_desc *desc = node->params;
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    (void)choice, (void)max_h, (void)max_w;
-    const bool fast = plan->tier != BS_TIER_SCALAR && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
+    (void)max_h, (void)max_w;
+    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
     plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
