@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2b19d709906b964e55978a85cb7ef2f874c0eb24e868c42e51edc7473de40e72
+ * sha256 of the parts: ecb6348f226fb32d9e13a836247b2f8fbec4237e1c0edbb6d47203d975ea0244
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14689,49 +14689,69 @@ void bs_plan_fuse(bs_plan *plan)
 }
 /* ==== end src/plan_fuse.c ===================================================================== */
 
-/* ==== begin src/plan_lower.c ================================================================== */
-/* plan_lower.c - the second stage of planning: places of values, regions of depth-first work, instructions.
- *
- * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
- * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a depth-first domain are
- * collected in regions: a region runs tile by tile, and its parts (the paths of one router, or the domain's own
- * rows) side by side. A region ends where something outside it needs a result.
- * Relies on plan_live.c having run. Must never assign offsets. */
+/* ==== begin src/plan_lower.h ================================================================== */
+/* plan_lower.h - what the files of the lowering stage share: plan_region.c, plan_place.c, plan_lower.c.
+ * Relies on plan.h. Must never be included by anything else. */
+#ifndef BS_PLAN_LOWER_H
+#define BS_PLAN_LOWER_H
+
 /* #include "plan.h" */
 /* #include "structure.h" */
 
-#define TOP (-1)
+#define BS_TOP (-1) /* no region: at top level */
 
-typedef struct lowering {
+typedef struct bs_lowering {
     bs_plan *plan;
     const bs_graph *g;
-    int32_t *home;        /* [nodes] part index, or TOP */
+    int32_t *home;        /* [nodes] part index, or BS_TOP */
     int32_t *needed;      /* [nodes] of region_needs */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
     int32_t clock[BS_MAX_DOMAINS];
-    int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or TOP */
+    int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or BS_TOP */
     int32_t region_time[BS_MAX_REGIONS];
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
     bs_status status;
-} lowering;
+} bs_lowering;
+
+bool bs_lower_is_view(const bs_node *node);
+/* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
+bool bs_lower_is_packed(const bs_lowering *l, const bs_node *gather);
+
+/* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
+typedef bool (*bs_reader_visit)(bs_lowering *l, int32_t node, int32_t index, void *user);
+bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, void *user);
+
+/* A region for every node that runs in tiles (l->home). Returns a top-level domain that cannot run so, or 0. */
+int32_t bs_lower_regions(bs_lowering *l);
+int32_t bs_lower_region_of(const bs_lowering *l, int32_t node);
+/* A place for every live value; needs the regions. */
+void bs_lower_places(bs_lowering *l);
+
+#endif
+/* ==== end src/plan_lower.h ==================================================================== */
+
+/* ==== begin src/plan_region.c ================================================================= */
+/* plan_region.c - which nodes run together in tiles.
+ *
+ * Nodes of a depth-first domain are collected in regions: a region runs tile by tile, and its parts (the paths of one
+ * router, or the domain's own rows) side by side. A region ends where something outside it needs a result.
+ * Relies on plan_lower.h and plan_live.c. Must never place values or emit instructions. */
+/* #include "plan_lower.h" */
 
 /* ------------------------------------------------------------------------------------------ who reads what */
 
-static bool is_view(const bs_node *node)
+bool bs_lower_is_view(const bs_node *node)
 {
     return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_scatter);
 }
 
-static bool is_packed_gather(const lowering *l, const bs_node *node)
+bool bs_lower_is_packed(const bs_lowering *l, const bs_node *node)
 {
     return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-/* Visits live readers of a value: calls visit(l, node id, operand index). Stops when visit returns false. */
-typedef bool (*reader_visit)(lowering *l, int32_t node, int32_t index, void *user);
-
-static bool each_reader(lowering *l, int32_t value, reader_visit visit, void *user)
+bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, void *user)
 {
     for (int32_t n = l->g->values[value].node + 1; n < l->g->n_nodes; n++) {
         const bs_node *node = &l->g->nodes[n];
@@ -14747,45 +14767,6 @@ static bool each_reader(lowering *l, int32_t value, reader_visit visit, void *us
 }
 
 /* Whether an image is the caller's or part of a plain tensor, seen as it is: those are planar. */
-static bool is_planar(const lowering *l, int32_t value)
-{
-    for (;;) {
-        const bs_node *node = &l->g->nodes[l->g->values[value].node];
-        if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-            return node->n_in == 0 || bs_node_is(node, &bs_op_rows);
-        value = bs_node_in(l->g, node)[0];
-        const bs_place place = l->plan->values[value].place;
-        if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
-            return false;
-    }
-}
-
-/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
- * do. */
-static bool reads_view_directly(lowering *l, int32_t n, int32_t index, void *user)
-{
-    (void)index;
-    const int32_t value = *(const int32_t *)user;
-    const bs_node *node = &l->g->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
-    const bs_value_info *v = &l->g->values[value];
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
-    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
-    if (op->flags & BS_OP_STRUCTURAL)
-        return true;
-    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && is_planar(l, value);
-    return !zeros && !scattered_rows && !channels;
-}
-
-static bool count_reader(lowering *l, int32_t n, int32_t index, void *user)
-{
-    (void)l, (void)n, (void)index;
-    ++*(int32_t *)user;
-    return true;
-}
-
 /* ------------------------------------------------------------------------------------------------ regions */
 
 /* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
@@ -14796,7 +14777,7 @@ static int32_t part_domain(const bs_graph *g, int32_t domain)
     return domain;
 }
 
-static int32_t part_find(lowering *l, int32_t region, int32_t domain)
+static int32_t part_find(bs_lowering *l, int32_t region, int32_t domain)
 {
     bs_plan *p = l->plan;
     for (int32_t i = 0; i < p->n_parts; i++)
@@ -14817,7 +14798,7 @@ static int32_t part_find(lowering *l, int32_t region, int32_t domain)
 }
 
 /* Parts of one region are the paths of one router, or the top-level domain itself. */
-static bool region_takes(const lowering *l, int32_t region, int32_t domain)
+static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain)
 {
     const bs_domain *d = &l->g->domains[domain];
     for (int32_t i = 0; i < l->plan->n_parts; i++)
@@ -14826,7 +14807,7 @@ static bool region_takes(const lowering *l, int32_t region, int32_t domain)
     return true;
 }
 
-static int32_t region_open(lowering *l, int32_t top)
+static int32_t region_open(bs_lowering *l, int32_t top)
 {
     if (l->plan->n_regions == BS_MAX_REGIONS) {
         l->status = BS_ERROR_LIMIT;
@@ -14837,7 +14818,7 @@ static int32_t region_open(lowering *l, int32_t top)
     return l->plan->n_regions++;
 }
 
-static bool runs_in_tiles(const lowering *l, const bs_node *node)
+static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
@@ -14850,49 +14831,49 @@ static bool runs_in_tiles(const lowering *l, const bs_node *node)
 
 /* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
  * reader, and the region would have to run before and after it. */
-static void close_read_regions(lowering *l, const bs_node *node, int32_t home)
+static void close_read_regions(bs_lowering *l, const bs_node *node, int32_t home)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
-    const int32_t region = home == TOP ? TOP : l->plan->parts[home].region;
+    const int32_t region = home == BS_TOP ? BS_TOP : l->plan->parts[home].region;
     for (int32_t i = 0; i < n_in; i++) {
-        const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : TOP;
-        const int32_t made_in = from == TOP ? TOP : l->plan->parts[from].region;
-        if (made_in != TOP && made_in != region)
+        const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
+        const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
+        if (made_in != BS_TOP && made_in != region)
             for (int32_t d = 0; d < l->g->n_domains; d++)
                 if (l->open[d] == made_in)
-                    l->open[d] = TOP;
+                    l->open[d] = BS_TOP;
     }
 }
 
-static void assign_home(lowering *l, int32_t n)
+static void assign_home(bs_lowering *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    l->home[n] = TOP;
+    l->home[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
-        close_read_regions(l, node, TOP);
+        close_read_regions(l, node, BS_TOP);
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    if (l->open[top] == TOP || !region_takes(l, l->open[top], domain))
+    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain))
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
     close_read_regions(l, node, l->home[n]);
 }
 
-static int32_t region_of(const lowering *l, int32_t node)
+int32_t bs_lower_region_of(const bs_lowering *l, int32_t node)
 {
-    return l->home[node] == TOP ? TOP : l->plan->parts[l->home[node]].region;
+    return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
 }
 
 /* What is decided tile by tile is known in its own region only. Whether node n needs it in another one. */
-static bool is_torn(const lowering *l, int32_t n)
+static bool is_torn(const bs_lowering *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     int32_t router = node->router, domain = node->domain;
     for (;;) {
-        if (router && l->plan->routers[router].in_tile && region_of(l, l->g->routers[router].node) != region_of(l, n))
+        if (router && l->plan->routers[router].in_tile && bs_lower_region_of(l, l->g->routers[router].node) != bs_lower_region_of(l, n))
             return true;
         if (l->g->domains[domain].kind != BS_DOMAIN_PATH)
             return false;
@@ -14902,13 +14883,13 @@ static bool is_torn(const lowering *l, int32_t n)
 }
 
 /* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
-static int32_t assign_homes(lowering *l)
+int32_t bs_lower_regions(bs_lowering *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
     for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
-        l->open[d] = TOP;
+        l->open[d] = BS_TOP;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
-        l->home[n] = TOP;
+        l->home[n] = BS_TOP;
         if (n > 0 && l->plan->node_live[n])
             assign_home(l, n);
     }
@@ -14917,43 +14898,88 @@ static int32_t assign_homes(lowering *l)
             return bs_plan_top_domain(l->g, l->g->nodes[n].domain);
     return 0;
 }
+/* ==== end src/plan_region.c =================================================================== */
+
+/* ==== begin src/plan_place.c ================================================================== */
+/* plan_place.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's scratch.
+ * Relies on plan_region.c having run. Must never assign offsets. */
+/* #include "plan_lower.h" */
+
+static bool is_planar(const bs_lowering *l, int32_t value)
+{
+    for (;;) {
+        const bs_node *node = &l->g->nodes[l->g->values[value].node];
+        if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+            return node->n_in == 0 || bs_node_is(node, &bs_op_rows);
+        value = bs_node_in(l->g, node)[0];
+        const bs_place place = l->plan->values[value].place;
+        if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
+            return false;
+    }
+}
+
+/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
+ * do. */
+static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    const int32_t value = *(const int32_t *)user;
+    const bs_node *node = &l->g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    const bs_value_info *v = &l->g->values[value];
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
+    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
+    if (op->flags & BS_OP_STRUCTURAL)
+        return true;
+    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && is_planar(l, value);
+    return !zeros && !scattered_rows && !channels;
+}
+
+static bool count_reader(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)l, (void)n, (void)index;
+    ++*(int32_t *)user;
+    return true;
+}
 
 /* ------------------------------------------------------------------------------------------------- places */
 
 /* Whether a reader needs the value outside the part that makes it. */
-static bool reads_within(lowering *l, int32_t n, int32_t index, void *user)
+static bool reads_within(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     const int32_t home = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect))
         return true; /* a store inside the part */
     if (bs_node_is(node, &bs_op_gather) && index < l->g->routers[node->router].desc->paths)
-        return l->home[n] == home || !is_packed_gather(l, node);
+        return l->home[n] == home || !bs_lower_is_packed(l, node);
     return l->home[n] == home;
 }
 
-static void place_computed(lowering *l, int32_t value)
+static void place_computed(bs_lowering *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
     int32_t home = l->home[l->g->values[value].node];
-    const bool inside = home != TOP && each_reader(l, value, reads_within, &home);
+    const bool inside = home != BS_TOP && bs_lower_each_reader(l, value, reads_within, &home);
     v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
-    v->scope = inside ? home : TOP;
+    v->scope = inside ? home : BS_TOP;
 }
 
-static bool is_assemble(lowering *l, int32_t n, int32_t index, void *user)
+static bool is_assemble(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
     *(int32_t *)user = l->g->nodes[n].first_out;
     return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
 }
 
-static void place_gather(lowering *l, int32_t value)
+static void place_gather(bs_lowering *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t readers = 0, frame = 0;
-    each_reader(l, value, count_reader, &readers);
-    if (readers == 1 && !is_packed_gather(l, node) && !l->plan->routers[node->router].in_tile && each_reader(l, value, is_assemble, &frame)) {
+    bs_lower_each_reader(l, value, count_reader, &readers);
+    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile && bs_lower_each_reader(l, value, is_assemble, &frame)) {
         l->plan->values[value].place = BS_PLACE_FRAME;
         l->plan->values[value].source = frame;
         return;
@@ -14961,11 +14987,11 @@ static void place_gather(lowering *l, int32_t value)
     place_computed(l, value);
 }
 
-static void place_view(lowering *l, int32_t value)
+static void place_view(bs_lowering *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t id = value;
-    if (each_reader(l, value, reads_view_directly, &id)) {
+    if (bs_lower_each_reader(l, value, reads_view_directly, &id)) {
         l->plan->values[value].place = BS_PLACE_VIEW;
         l->plan->values[value].source = bs_node_in(l->g, node)[0];
     } else {
@@ -14973,35 +14999,35 @@ static void place_view(lowering *l, int32_t value)
     }
 }
 
-static void place_source(lowering *l, int32_t value, bs_place place)
+static void place_source(bs_lowering *l, int32_t value, bs_place place)
 {
     int32_t id = value;
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].place = each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
+    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
 }
 
-static bool is_not_copied(lowering *l, int32_t n, int32_t index, void *user)
+static bool is_not_copied(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
     return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
 }
 
-static bool is_not_written(lowering *l, int32_t n, int32_t index, void *user)
+static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
     return !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 0);
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
-static void place_state(lowering *l, int32_t value)
+static void place_state(bs_lowering *l, int32_t value)
 {
-    const bool in_place = each_reader(l, value, is_not_copied, NULL) || each_reader(l, value, is_not_written, NULL);
+    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
     place_source(l, value, BS_PLACE_STATE);
     if (!in_place)
         l->plan->values[value].place = BS_PLACE_TRANSIENT;
 }
 
-static bool is_output(lowering *l, int32_t n, int32_t index, void *user)
+static bool is_output(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
     if (*(int32_t *)user == 0)
@@ -15016,14 +15042,14 @@ typedef struct state_use {
     int32_t region; /* of its stores */
 } state_use;
 
-static void need(lowering *l, int32_t node, bool *more)
+static void need(bs_lowering *l, int32_t node, bool *more)
 {
     *more = *more || !l->needed[node];
     l->needed[node] = 1;
 }
 
 /* Marks what node n cannot run without: operands, decisions, and all of its region. */
-static void need_before(lowering *l, int32_t n, bool *more)
+static void need_before(bs_lowering *l, int32_t n, bool *more)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
@@ -15032,17 +15058,17 @@ static void need_before(lowering *l, int32_t n, bool *more)
             need(l, l->g->values[in[i]].node, more);
     for (int32_t d = l->g->nodes[n].domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
         need(l, l->g->routers[l->g->domains[d].router].node, more);
-    for (int32_t m = 1; region_of(l, n) != TOP && m < l->g->n_nodes; m++)
-        if (region_of(l, m) == region_of(l, n))
+    for (int32_t m = 1; bs_lower_region_of(l, n) != BS_TOP && m < l->g->n_nodes; m++)
+        if (bs_lower_region_of(l, m) == bs_lower_region_of(l, n))
             need(l, m, more);
 }
 
 /* Whether region `before` must have run for region `after` to run. */
-static bool region_needs(lowering *l, int32_t after, int32_t before)
+static bool region_needs(bs_lowering *l, int32_t after, int32_t before)
 {
     bool more = true, found = false;
     for (int32_t n = 1; n < l->g->n_nodes; n++)
-        l->needed[n] = region_of(l, n) == after;
+        l->needed[n] = bs_lower_region_of(l, n) == after;
     while (more) {
         more = false;
         for (int32_t n = l->g->n_nodes - 1; n >= 1; n--)
@@ -15050,55 +15076,55 @@ static bool region_needs(lowering *l, int32_t after, int32_t before)
                 need_before(l, n, &more);
     }
     for (int32_t n = 1; n < l->g->n_nodes; n++)
-        found = found || (l->needed[n] && region_of(l, n) == before);
+        found = found || (l->needed[n] && bs_lower_region_of(l, n) == before);
     return found && after != before;
 }
 
-static bool state_reader_is_early(lowering *l, int32_t n, int32_t index, void *user);
+static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user);
 
 /* Readers of the old content must be done before the region that writes it, or be its own residual. */
-static bool state_value_is_early(lowering *l, int32_t value, const state_use *use)
+static bool state_value_is_early(bs_lowering *l, int32_t value, const state_use *use)
 {
     state_use copy = *use;
-    return each_reader(l, value, state_reader_is_early, &copy);
+    return bs_lower_each_reader(l, value, state_reader_is_early, &copy);
 }
 
-static bool state_reader_is_early(lowering *l, int32_t n, int32_t index, void *user)
+static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
         return state_value_is_early(l, node->first_out, use);
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
-    return region_of(l, n) != TOP && region_needs(l, use->region, region_of(l, n));
+    return bs_lower_region_of(l, n) != BS_TOP && region_needs(l, use->region, bs_lower_region_of(l, n));
 }
 
-static int32_t region_of_stores(lowering *l, int32_t frame)
+static int32_t region_of_stores(bs_lowering *l, int32_t frame)
 {
     const bs_node *assemble = &l->g->nodes[l->g->values[frame].node];
     const bs_node *gather = &l->g->nodes[l->g->values[bs_node_in(l->g, assemble)[0]].node];
     const int32_t *in = bs_node_in(l->g, gather);
-    int32_t region = TOP;
+    int32_t region = BS_TOP;
     if (!bs_node_is(gather, &bs_op_gather))
-        return TOP;
+        return BS_TOP;
     for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
-        const int32_t home = in[i] && bs_plan_gathers(l->plan, gather, i) ? l->home[l->g->values[in[i]].node] : TOP;
-        if (home != TOP && (region == TOP || l->plan->parts[home].region < region))
+        const int32_t home = in[i] && bs_plan_gathers(l->plan, gather, i) ? l->home[l->g->values[in[i]].node] : BS_TOP;
+        if (home != BS_TOP && (region == BS_TOP || l->plan->parts[home].region < region))
             region = l->plan->parts[home].region;
     }
     return region;
 }
 
-static bool is_ending(lowering *l, int32_t n, int32_t index, void *user)
+static bool is_ending(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)index, (void)user;
     return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
 }
 
-static bool finds_state(lowering *l, int32_t n, int32_t index, void *user)
+static bool finds_state(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write) && index == 1)
@@ -15106,35 +15132,35 @@ static bool finds_state(lowering *l, int32_t n, int32_t index, void *user)
     return true;
 }
 
-static void place_assembled(lowering *l, int32_t value)
+static void place_assembled(bs_lowering *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
     int32_t state = 0;
-    each_reader(l, value, finds_state, &state);
+    bs_lower_each_reader(l, value, finds_state, &state);
     state_use use = {value, region_of_stores(l, value)};
-    if (state && l->plan->values[state].place == BS_PLACE_STATE && use.region != TOP && each_reader(l, value, is_ending, NULL) &&
+    if (state && l->plan->values[state].place == BS_PLACE_STATE && use.region != BS_TOP && bs_lower_each_reader(l, value, is_ending, NULL) &&
         state_value_is_early(l, state, &use)) {
         v->place = BS_PLACE_STATE;
         v->source = l->g->values[state].node;
         return;
     }
     int32_t output = 0;
-    const bool only_outputs = each_reader(l, value, is_output, &output);
+    const bool only_outputs = bs_lower_each_reader(l, value, is_output, &output);
     v->place = only_outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
     v->source = output;
 }
 
-static void place_value(lowering *l, int32_t value)
+static void place_value(bs_lowering *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    l->plan->values[value].scope = TOP;
+    l->plan->values[value].scope = BS_TOP;
     if (bs_node_is(node, &bs_op_input))
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is(node, &bs_op_state))
         place_state(l, value);
     else if (node->n_in == 0 && bs_op_get(node->op)->weights)
         place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
-    else if (is_view(node))
+    else if (bs_lower_is_view(node))
         place_view(l, value);
     else if (bs_node_is(node, &bs_op_gather))
         place_gather(l, value);
@@ -15142,7 +15168,7 @@ static void place_value(lowering *l, int32_t value)
         place_computed(l, value);
 }
 
-static void place_all(lowering *l)
+void bs_lower_places(bs_lowering *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
@@ -15154,10 +15180,20 @@ static void place_all(lowering *l)
             place_assembled(l, v);
     }
 }
+/* ==== end src/plan_place.c ==================================================================== */
+
+/* ==== begin src/plan_lower.c ================================================================== */
+/* plan_lower.c - the second stage of planning: from nodes to instructions.
+ *
+ * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
+ * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan_region.c) become
+ * instructions of its parts; values have their places (plan_place.c).
+ * Relies on plan_lower.h. Must never assign offsets. */
+/* #include "plan_lower.h" */
 
 /* ------------------------------------------------------------------------------------------- instructions */
 
-static bs_instr *emit(lowering *l, bs_instr_kind kind, int32_t home, int32_t node)
+static bs_instr *emit(bs_lowering *l, bs_instr_kind kind, int32_t home, int32_t node)
 {
     bs_plan *p = l->plan;
     if (p->n_instrs == p->max_instrs) {
@@ -15169,27 +15205,27 @@ static bs_instr *emit(lowering *l, bs_instr_kind kind, int32_t home, int32_t nod
     i->kind = kind;
     i->node = node;
     i->part = home;
-    i->region = home == TOP ? TOP : p->parts[home].region;
+    i->region = home == BS_TOP ? BS_TOP : p->parts[home].region;
     i->domain = l->g->nodes[node].domain;
     return i;
 }
 
 /* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
-static int32_t value_ready(const lowering *l, int32_t value, int32_t region)
+static int32_t value_ready(const bs_lowering *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
     const bs_place place = l->plan->values[value].place;
-    const int32_t made_in = region_of(l, l->g->values[value].node);
+    const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
     const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
-    const int32_t ready = made_in == TOP || seen ? l->ready[value] : 0;
-    return made_in == TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
+    const int32_t ready = made_in == BS_TOP || seen ? l->ready[value] : 0;
+    return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
 /* When an instruction can run: after what it reads, and after the previous one of its domain. */
-static void schedule(lowering *l, bs_instr *i, int32_t after)
+static void schedule(bs_lowering *l, bs_instr *i, int32_t after)
 {
-    if (i->region != TOP) {
+    if (i->region != BS_TOP) {
         l->region_time[i->region] = bs_max_i32(l->region_time[i->region], after + 1);
         return;
     }
@@ -15198,7 +15234,7 @@ static void schedule(lowering *l, bs_instr *i, int32_t after)
 }
 
 /* Rows of a path exist once its router has decided. */
-static int32_t domain_ready(const lowering *l, int32_t domain)
+static int32_t domain_ready(const bs_lowering *l, int32_t domain)
 {
     int32_t ready = 0;
     for (; l->g->domains[domain].kind == BS_DOMAIN_PATH; domain = l->g->domains[domain].parent)
@@ -15206,7 +15242,7 @@ static int32_t domain_ready(const lowering *l, int32_t domain)
     return ready;
 }
 
-static int32_t operands_ready(const lowering *l, const bs_node *node, int32_t region)
+static int32_t operands_ready(const bs_lowering *l, const bs_node *node, int32_t region)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
@@ -15216,14 +15252,14 @@ static int32_t operands_ready(const lowering *l, const bs_node *node, int32_t re
     return ready;
 }
 
-static void outputs_ready(lowering *l, const bs_node *node, int32_t time)
+static void outputs_ready(bs_lowering *l, const bs_node *node, int32_t time)
 {
     for (int32_t i = 0; i < node->n_out; i++)
         l->ready[node->first_out + i] = time;
 }
 
 /* A store belongs to the part that makes the value; its target is ready when all stores are. */
-static void emit_store(lowering *l, int32_t n, int32_t value, int32_t target)
+static void emit_store(bs_lowering *l, int32_t n, int32_t value, int32_t target)
 {
     const bs_value_info *v = &l->g->values[value];
     bs_instr *i = emit(l, BS_INSTR_STORE, l->home[v->node], n);
@@ -15232,19 +15268,19 @@ static void emit_store(lowering *l, int32_t n, int32_t value, int32_t target)
     i->domain = v->domain;
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
     schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
-    const int32_t time = i->region == TOP ? i->time : l->region_time[i->region];
+    const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
     if (target)
         l->ready[target] = bs_max_i32(l->ready[target], time);
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
-static int32_t gather_target(const lowering *l, int32_t value)
+static int32_t gather_target(const bs_lowering *l, int32_t value)
 {
     return l->plan->values[value].place == BS_PLACE_FRAME ? l->plan->values[value].source : value;
 }
 
 /* In place, what no path writes simply stays. */
-static bool residual_is_in_place(const lowering *l, int32_t gather, int32_t residual)
+static bool residual_is_in_place(const bs_lowering *l, int32_t gather, int32_t residual)
 {
     const bs_value_plan *g = &l->plan->values[gather];
     if (g->place != BS_PLACE_FRAME || residual == 0 || l->plan->values[residual].place != BS_PLACE_VIEW)
@@ -15254,14 +15290,14 @@ static bool residual_is_in_place(const lowering *l, int32_t gather, int32_t resi
     return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
 }
 
-static void emit_gather(lowering *l, int32_t n)
+static void emit_gather(bs_lowering *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t *in = bs_node_in(l->g, node);
     const int32_t paths = l->g->routers[node->router].desc->paths, value = node->first_out;
-    const bool packed = is_packed_gather(l, node);
+    const bool packed = bs_lower_is_packed(l, node);
     const int32_t target = gather_target(l, value);
-    const int32_t region = l->home[n] == TOP ? TOP : l->plan->parts[l->home[n]].region;
+    const int32_t region = l->home[n] == BS_TOP ? BS_TOP : l->plan->parts[l->home[n]].region;
     int32_t ready = l->decided[node->router];
     for (int32_t i = 0; i < paths; i++) {
         if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
@@ -15278,22 +15314,22 @@ static void emit_gather(lowering *l, int32_t n)
         i->value = residual;
         i->target = target;
         schedule(l, i, ready);
-        ready = i->region == TOP ? i->time : ready;
+        ready = i->region == BS_TOP ? i->time : ready;
     }
     l->ready[value] = ready;
     l->ready[target] = bs_max_i32(l->ready[target], ready);
 }
 
 /* A tensor with a row for every patch there can be: those without one become zero. */
-static void emit_rest(lowering *l, int32_t n)
+static void emit_rest(bs_lowering *l, int32_t n)
 {
-    bs_instr *i = emit(l, BS_INSTR_FILL, TOP, n);
+    bs_instr *i = emit(l, BS_INSTR_FILL, BS_TOP, n);
     i->target = l->g->nodes[n].first_out;
     schedule(l, i, l->ready[i->target]);
     l->ready[i->target] = i->time;
 }
 
-static void emit_route(lowering *l, int32_t n)
+static void emit_route(bs_lowering *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     bs_instr *i = emit(l, BS_INSTR_ROUTE, l->home[n], n);
@@ -15304,11 +15340,11 @@ static void emit_route(lowering *l, int32_t n)
     for (int32_t k = 0; !forced && k < node->n_in; k++)
         ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
     schedule(l, i, ready);
-    l->decided[node->router] = i->region == TOP ? i->time : 0;
+    l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
 }
 
 /* Copies to outputs and states that are not the value's own place. */
-static void emit_ending(lowering *l, int32_t n)
+static void emit_ending(bs_lowering *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const bool output = bs_node_is(node, &bs_op_output);
@@ -15317,14 +15353,14 @@ static void emit_ending(lowering *l, int32_t n)
     const int32_t state = output ? 0 : l->g->values[bs_node_in(l->g, node)[0]].node;
     if (output ? v->place == BS_PLACE_OUTPUT && v->source == n : v->place == BS_PLACE_STATE && v->source == state)
         return;
-    bs_instr *i = emit(l, BS_INSTR_STORE, TOP, n);
+    bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
     i->domain = 0;
-    schedule(l, i, bs_max_i32(value_ready(l, value, TOP), INT32_MAX / 2)); /* states are written at the end of a run */
+    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
 }
 
-static void emit_node(lowering *l, int32_t n)
+static void emit_node(bs_lowering *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out;
@@ -15344,17 +15380,17 @@ static void emit_node(lowering *l, int32_t n)
         return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
-        const int32_t region = region_of(l, n), ready = operands_ready(l, node, region);
+        const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
         outputs_ready(l, node, ready);
-        if (region != TOP) /* its stores come late, when others have been told the region's time */
+        if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
             l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
     } else {
         const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
-        const bool moved = is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
+        const bool moved = bs_lower_is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
         bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
         i->value = value;
         schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
-        outputs_ready(l, node, i->region == TOP ? i->time : l->region_time[i->region]);
+        outputs_ready(l, node, i->region == BS_TOP ? i->time : l->region_time[i->region]);
     }
 }
 
@@ -15363,8 +15399,8 @@ static void emit_node(lowering *l, int32_t n)
 static bool goes_before(const bs_instr *a, const bs_instr *b)
 {
     if (a->region != b->region)
-        return a->region < b->region; /* TOP first */
-    if (a->region == TOP)
+        return a->region < b->region; /* BS_TOP first */
+    if (a->region == BS_TOP)
         return a->time < b->time;
     return a->part < b->part;
 }
@@ -15387,7 +15423,7 @@ static void index_parts(bs_plan *p)
 {
     p->n_top = 0;
     for (int32_t i = 0; i < p->n_instrs; i++) {
-        if (p->instrs[i].region == TOP) {
+        if (p->instrs[i].region == BS_TOP) {
             p->n_top++;
             continue;
         }
@@ -15406,12 +15442,12 @@ static bool region_has_work(const bs_plan *p, int32_t region)
     return false;
 }
 
-static void emit_regions(lowering *l)
+static void emit_regions(bs_lowering *l)
 {
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
         if (!region_has_work(l->plan, r))
             continue;
-        bs_instr *i = emit(l, BS_INSTR_REGION, TOP, 0);
+        bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
         i->domain = l->plan->region_domain[r];
         i->time = l->region_time[r];
         i->node = r; /* the region's number */
@@ -15423,7 +15459,7 @@ static void part_costs(bs_plan *p)
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         const bs_op *op = bs_op_get(p->graph->nodes[instr->node].op);
-        if (instr->part != TOP && instr->kind == BS_INSTR_OP && op->flops)
+        if (instr->part != BS_TOP && instr->kind == BS_INSTR_OP && op->flops)
             p->parts[instr->part].flops += op->flops(p->graph, &p->graph->nodes[instr->node]);
     }
 }
@@ -15431,7 +15467,7 @@ static void part_costs(bs_plan *p)
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 {
     const bs_graph *g = plan->graph;
-    lowering *l = workspace;
+    bs_lowering *l = workspace;
     memset(l, 0, sizeof *l);
     l->plan = plan;
     l->g = g;
@@ -15439,9 +15475,9 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     l->needed = l->home + g->n_nodes;
     l->ready = l->needed + g->n_nodes;
     memset(l->home, 0, (size_t)(2 * g->n_nodes + g->n_values) * sizeof(int32_t));
-    for (int32_t torn = assign_homes(l); torn != 0; torn = assign_homes(l))
+    for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
-    place_all(l);
+    bs_lower_places(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n])
             emit_node(l, n);
@@ -15460,7 +15496,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(lowering)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(bs_lowering)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }
 /* ==== end src/plan_lower.c ==================================================================== */
 

@@ -281,7 +281,7 @@ static inline bs_value rg_score(random_graph *rg, bs_value x, const bs_route_des
     default: break;
     }
     const int32_t width = d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
-                          : d->protocol == BS_ROUTE_CALLBACK ? 1 + check_below(5)
+                          : d->protocol == BS_ROUTE_CALLBACK ? (rg_flip(50) ? (int32_t)rg_extent(rg, rg_info(rg, x), 0) : 1 + check_below(5))
                                                              : d->paths;
     if (rg_extent(rg, rg_info(rg, x), 0) != width || rg_flip(50))
         x = rg_linear(rg, x, width);
@@ -537,6 +537,10 @@ static inline void rg_reuse(random_graph *rg)
             bs_state_write(rg->g, rg->state[1], frame);
             rg->reused = frame;
             rg->bound[all.id] = RG_MOST;
+            if (rg_flip(30)) /* others that want the last frame, whenever they run */
+                rg_made(rg, bs_assemble(rg->g, rg_conv(rg, old)), RG_MOST);
+            if (rg_flip(30))
+                rg_made(rg, bs_assemble(rg->g, rg_made(rg, bs_gather(rg->g, (bs_router){r}, out, old, NULL), RG_MOST)), RG_MOST);
             return;
         }
 }

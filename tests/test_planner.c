@@ -598,7 +598,7 @@ static void test_report(void)
 static void test_wrong_descriptions(void)
 {
     static const bs_plan_desc wrong[] = {{.threads = -1}, {.threads = 65}, {.tier = 9}, {.tier = -1}, {.order = 3}, {.order = -1},
-                                         {.conv = 3}, {.conv = -1}, {.patch_size = -1}, {.patch_size = 8193}, {.n_forces = 17}, {.n_forces = -1},
+                                         {.conv = BS_CONV_FORCE_REFERENCE + 1}, {.conv = -1}, {.patch_size = -1}, {.patch_size = 8193}, {.n_forces = 17}, {.n_forces = -1},
                                          {.n_forces = 1}};
     int32_t refused = 0;
     const int32_t count = (int32_t)(sizeof wrong / sizeof *wrong);

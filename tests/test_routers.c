@@ -3,11 +3,14 @@
 #include "random_graph.h"
 #include "against.h"
 
+#include <pthread.h>
 #include <time.h>
 
 static net_table weights;
 static against a;
 static _Alignas(64) uint8_t graph_memory[1 << 21];
+
+static const bs_value none = {0};
 
 static bs_graph *new_graph(void)
 {
@@ -87,7 +90,6 @@ static trial random_trial(bs_protocol protocol, bs_dtype dtype)
 static void add_gathers(bs_graph *g, const trial *t, bs_router r, bs_value x, bs_value z)
 {
     static const char *const names[2][4] = {{"place", "add", "weighted", "select"}, {"place_on", "add_on", "weighted_on", "select_on"}};
-    const bs_value none = {0};
     bs_value worked[BS_MAX_PATHS], moved[BS_MAX_PATHS];
     const bool many = g->routers[r.id].max_paths_per_cell > 1;
     const int32_t missing = rg_flip(50) ? check_below(t->d.paths) : -1;
@@ -435,6 +437,75 @@ static void test_nested(void)
     }
 }
 
+/* Protocols that look at all rows at once, below another router: their scores are rows of a path as they are. */
+static bs_graph *wide_graph(bs_protocol protocol)
+{
+    static const int32_t cost[3] = {30, 5, 1}, path[3] = {0, 1, 2};
+    bs_graph *g = new_graph();
+    const bs_dim n = bs_symbol(g, "N", 100);
+    const bs_dtype dtype = protocol == BS_ROUTE_BUDGET ? BS_I32 : BS_F32;
+    const bs_value knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1)), x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, 4)), none);
+    const bs_value halves = bs_rows(g, bs_input(g, "halves", BS_F32, BS_SHAPE2(n, 1)), none);
+    bs_value score = bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(n, 3)), none);
+    if (dtype == BS_I32)
+        score = bs_convert(g, bs_activation(g, score, BS_RELU, 0), &(bs_convert_desc){.dtype = BS_I32});
+    net_add_ints(&weights, "r.cost", 3, cost);
+    net_add_ints(&weights, "r.path", 3, path);
+    const bs_router half = bs_route(g, halves, none, &(bs_route_desc){.name = "half", .protocol = BS_ROUTE_BINARY, .paths = 2});
+    const bs_value inside = bs_scatter(g, half, 0, x);
+    const bs_router r = bs_route(g, bs_scatter(g, half, 0, score), knob, &(bs_route_desc){.name = "r", .protocol = (int32_t)protocol, .paths = 3, .capacity = protocol == BS_ROUTE_CAPACITY ? 9 : 0});
+    bs_value out[3], all[2];
+    for (int32_t p = 0; p < 3; p++)
+        out[p] = bs_affine(g, bs_scatter(g, r, p, inside), 1, (float)p);
+    all[0] = bs_gather(g, r, out, inside, NULL);
+    all[1] = bs_scatter(g, half, 1, x);
+    bs_output(g, "y", bs_collect(g, bs_gather(g, half, all, none, NULL)));
+    return g;
+}
+
+typedef struct calls { pthread_t thread; int32_t calls, rows, elsewhere; } calls;
+
+static bs_status counted_callback(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path)
+{
+    calls *c = user;
+    c->calls++;
+    c->rows += rows;
+    c->elsewhere += !pthread_equal(c->thread, pthread_self());
+    return rg_callback_run(&callback_paths, scores, rows, path);
+}
+
+static void test_wide_below(void)
+{
+    const bs_protocol protocols[3] = {BS_ROUTE_CAPACITY, BS_ROUTE_BUDGET, BS_ROUTE_CALLBACK};
+    for (int32_t k = 0; k < 3; k++) {
+        int32_t wrong = 0;
+        calls c = {pthread_self(), 0, 0, 0};
+        bool once = true;
+        for (int32_t turn = 0; turn < 4; turn++) {
+            const bs_plan_desc desc = {.order = 1 + turn % 2, .threads = 1 + turn};
+            rig r;
+            memset(&a, 0, sizeof a);
+            a.oracle.callback = rg_callback;
+            callback_paths = 3;
+            if (!rig_plan(&r, wide_graph(protocols[k]), &desc) || !rig_session(&r, &weights.table, NULL, 0xFF)) {
+                wrong++;
+                continue;
+            }
+            bs_set_route(r.session, "r", counted_callback, &c, NULL);
+            for (int32_t run = 0; run < 3; run++) {
+                const int64_t extent[3] = {100 - 30 * run, 1, 1};
+                against_inputs(&a, r.plan->graph, &weights.table, &desc, extent);
+                c.calls = c.rows = 0;
+                wrong += !against_run(&a, r.session);
+                once = once && c.calls == (k == 2) && c.rows == (k == 2 ? a.oracle.counts[1][0] : 0);
+            }
+            bs_session_close(r.session);
+        }
+        check(wrong == 0, "%s below another router decides over all its rows, both orders %s", bs_protocol_name(protocols[k]), wrong ? a.why : "");
+        check(once && c.elsewhere == 0, "a callback is asked once, on the thread of bs_run");
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------------------- budget */
 
 enum { CELLS = 6, VARIANTS = 3 };
@@ -679,6 +750,7 @@ int main(int argc, char **argv)
     test_bad_scores();
     test_callback();
     test_nested();
+    test_wide_below();
     test_budget();
     test_capacity_scales();
     test_experts();

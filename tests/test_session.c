@@ -469,11 +469,11 @@ static void flaky_gate_lock(void *user, void *storage) { ((flaky *)user)->real->
 static void flaky_gate_unlock(void *user, void *storage) { ((flaky *)user)->real->gate_unlock(((flaky *)user)->real->user, storage); }
 static void flaky_gate_wake(void *user, void *storage) { ((flaky *)user)->real->gate_wake(((flaky *)user)->real->user, storage); }
 
-/* Every third wait comes back at once, as a platform's may. */
+/* Two of three waits come back at once, as a platform's may. */
 static void flaky_gate_wait(void *user, void *storage)
 {
     flaky *f = user;
-    if (++f->waits % 3 != 0) {
+    if (++f->waits % 3 == 0) {
         f->real->gate_wait(f->real->user, storage);
         return;
     }

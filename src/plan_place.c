@@ -1,0 +1,279 @@
+/* plan_place.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's scratch.
+ * Relies on plan_region.c having run. Must never assign offsets. */
+#include "plan_lower.h"
+
+static bool is_planar(const bs_lowering *l, int32_t value)
+{
+    for (;;) {
+        const bs_node *node = &l->g->nodes[l->g->values[value].node];
+        if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+            return node->n_in == 0 || bs_node_is(node, &bs_op_rows);
+        value = bs_node_in(l->g, node)[0];
+        const bs_place place = l->plan->values[value].place;
+        if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
+            return false;
+    }
+}
+
+/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
+ * do. */
+static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    const int32_t value = *(const int32_t *)user;
+    const bs_node *node = &l->g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    const bs_value_info *v = &l->g->values[value];
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
+    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
+    if (op->flags & BS_OP_STRUCTURAL)
+        return true;
+    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && is_planar(l, value);
+    return !zeros && !scattered_rows && !channels;
+}
+
+static bool count_reader(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)l, (void)n, (void)index;
+    ++*(int32_t *)user;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- places */
+
+/* Whether a reader needs the value outside the part that makes it. */
+static bool reads_within(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    const int32_t home = *(const int32_t *)user;
+    const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect))
+        return true; /* a store inside the part */
+    if (bs_node_is(node, &bs_op_gather) && index < l->g->routers[node->router].desc->paths)
+        return l->home[n] == home || !bs_lower_is_packed(l, node);
+    return l->home[n] == home;
+}
+
+static void place_computed(bs_lowering *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    int32_t home = l->home[l->g->values[value].node];
+    const bool inside = home != BS_TOP && bs_lower_each_reader(l, value, reads_within, &home);
+    v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
+    v->scope = inside ? home : BS_TOP;
+}
+
+static bool is_assemble(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    *(int32_t *)user = l->g->nodes[n].first_out;
+    return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
+}
+
+static void place_gather(bs_lowering *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    int32_t readers = 0, frame = 0;
+    bs_lower_each_reader(l, value, count_reader, &readers);
+    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile && bs_lower_each_reader(l, value, is_assemble, &frame)) {
+        l->plan->values[value].place = BS_PLACE_FRAME;
+        l->plan->values[value].source = frame;
+        return;
+    }
+    place_computed(l, value);
+}
+
+static void place_view(bs_lowering *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    int32_t id = value;
+    if (bs_lower_each_reader(l, value, reads_view_directly, &id)) {
+        l->plan->values[value].place = BS_PLACE_VIEW;
+        l->plan->values[value].source = bs_node_in(l->g, node)[0];
+    } else {
+        place_computed(l, value);
+    }
+}
+
+static void place_source(bs_lowering *l, int32_t value, bs_place place)
+{
+    int32_t id = value;
+    l->plan->values[value].source = l->g->values[value].node;
+    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
+}
+
+static bool is_not_copied(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+}
+
+static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    return !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 0);
+}
+
+/* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
+static void place_state(bs_lowering *l, int32_t value)
+{
+    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
+    place_source(l, value, BS_PLACE_STATE);
+    if (!in_place)
+        l->plan->values[value].place = BS_PLACE_TRANSIENT;
+}
+
+static bool is_output(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    if (*(int32_t *)user == 0)
+        *(int32_t *)user = n;
+    return bs_node_is(&l->g->nodes[n], &bs_op_output);
+}
+
+/* ------------------------------------------------------------------------------------- states, in place */
+
+typedef struct state_use {
+    int32_t frame;  /* the assembled value that becomes the state */
+    int32_t region; /* of its stores */
+} state_use;
+
+static void need(bs_lowering *l, int32_t node, bool *more)
+{
+    *more = *more || !l->needed[node];
+    l->needed[node] = 1;
+}
+
+/* Marks what node n cannot run without: operands, decisions, and all of its region. */
+static void need_before(bs_lowering *l, int32_t n, bool *more)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
+            need(l, l->g->values[in[i]].node, more);
+    for (int32_t d = l->g->nodes[n].domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
+        need(l, l->g->routers[l->g->domains[d].router].node, more);
+    for (int32_t m = 1; bs_lower_region_of(l, n) != BS_TOP && m < l->g->n_nodes; m++)
+        if (bs_lower_region_of(l, m) == bs_lower_region_of(l, n))
+            need(l, m, more);
+}
+
+/* Whether region `before` must have run for region `after` to run. */
+static bool region_needs(bs_lowering *l, int32_t after, int32_t before)
+{
+    bool more = true, found = false;
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        l->needed[n] = bs_lower_region_of(l, n) == after;
+    while (more) {
+        more = false;
+        for (int32_t n = l->g->n_nodes - 1; n >= 1; n--)
+            if (l->needed[n])
+                need_before(l, n, &more);
+    }
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        found = found || (l->needed[n] && bs_lower_region_of(l, n) == before);
+    return found && after != before;
+}
+
+static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user);
+
+/* Readers of the old content must be done before the region that writes it, or be its own residual. */
+static bool state_value_is_early(bs_lowering *l, int32_t value, const state_use *use)
+{
+    state_use copy = *use;
+    return bs_lower_each_reader(l, value, state_reader_is_early, &copy);
+}
+
+static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    const state_use *use = user;
+    const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_state_write))
+        return index == 0;
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
+        return state_value_is_early(l, node->first_out, use);
+    if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
+        return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
+    return bs_lower_region_of(l, n) != BS_TOP && region_needs(l, use->region, bs_lower_region_of(l, n));
+}
+
+static int32_t region_of_stores(bs_lowering *l, int32_t frame)
+{
+    const bs_node *assemble = &l->g->nodes[l->g->values[frame].node];
+    const bs_node *gather = &l->g->nodes[l->g->values[bs_node_in(l->g, assemble)[0]].node];
+    const int32_t *in = bs_node_in(l->g, gather);
+    int32_t region = BS_TOP;
+    if (!bs_node_is(gather, &bs_op_gather))
+        return BS_TOP;
+    for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
+        const int32_t home = in[i] && bs_plan_gathers(l->plan, gather, i) ? l->home[l->g->values[in[i]].node] : BS_TOP;
+        if (home != BS_TOP && (region == BS_TOP || l->plan->parts[home].region < region))
+            region = l->plan->parts[home].region;
+    }
+    return region;
+}
+
+static bool is_ending(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
+}
+
+static bool finds_state(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_state_write) && index == 1)
+        *(int32_t *)user = bs_node_in(l->g, node)[0];
+    return true;
+}
+
+static void place_assembled(bs_lowering *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    int32_t state = 0;
+    bs_lower_each_reader(l, value, finds_state, &state);
+    state_use use = {value, region_of_stores(l, value)};
+    if (state && l->plan->values[state].place == BS_PLACE_STATE && use.region != BS_TOP && bs_lower_each_reader(l, value, is_ending, NULL) &&
+        state_value_is_early(l, state, &use)) {
+        v->place = BS_PLACE_STATE;
+        v->source = l->g->values[state].node;
+        return;
+    }
+    int32_t output = 0;
+    const bool only_outputs = bs_lower_each_reader(l, value, is_output, &output);
+    v->place = only_outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
+    v->source = output;
+}
+
+static void place_value(bs_lowering *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    l->plan->values[value].scope = BS_TOP;
+    if (bs_node_is(node, &bs_op_input))
+        place_source(l, value, BS_PLACE_INPUT);
+    else if (bs_node_is(node, &bs_op_state))
+        place_state(l, value);
+    else if (node->n_in == 0 && bs_op_get(node->op)->weights)
+        place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
+    else if (bs_lower_is_view(node))
+        place_view(l, value);
+    else if (bs_node_is(node, &bs_op_gather))
+        place_gather(l, value);
+    else if (!bs_node_is(node, &bs_op_assemble) && !bs_node_is(node, &bs_op_collect))
+        place_computed(l, value);
+}
+
+void bs_lower_places(bs_lowering *l)
+{
+    for (int32_t v = 1; v < l->g->n_values; v++)
+        if (l->plan->node_live[l->g->values[v].node])
+            place_value(l, v);
+    for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
+        const int32_t n = l->g->values[v].node;
+        const bs_node *node = &l->g->nodes[n];
+        if (l->plan->node_live[n] && (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)))
+            place_assembled(l, v);
+    }
+}

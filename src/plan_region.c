@@ -1,0 +1,167 @@
+/* plan_region.c - which nodes run together in tiles.
+ *
+ * Nodes of a depth-first domain are collected in regions: a region runs tile by tile, and its parts (the paths of one
+ * router, or the domain's own rows) side by side. A region ends where something outside it needs a result.
+ * Relies on plan_lower.h and plan_live.c. Must never place values or emit instructions. */
+#include "plan_lower.h"
+
+/* ------------------------------------------------------------------------------------------ who reads what */
+
+bool bs_lower_is_view(const bs_node *node)
+{
+    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_scatter);
+}
+
+bool bs_lower_is_packed(const bs_lowering *l, const bs_node *node)
+{
+    return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
+}
+
+bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, void *user)
+{
+    for (int32_t n = l->g->values[value].node + 1; n < l->g->n_nodes; n++) {
+        const bs_node *node = &l->g->nodes[n];
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+        const bool gather = bs_node_is(node, &bs_op_gather);
+        const bool forced_route = bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].forced;
+        for (int32_t i = 0; l->plan->node_live[n] && !forced_route && i < n_in; i++)
+            if (in[i] == value && (!gather || bs_plan_gathers(l->plan, node, i)) && !visit(l, n, i, user))
+                return false;
+    }
+    return true;
+}
+
+/* Whether an image is the caller's or part of a plain tensor, seen as it is: those are planar. */
+/* ------------------------------------------------------------------------------------------------ regions */
+
+/* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
+static int32_t part_domain(const bs_graph *g, int32_t domain)
+{
+    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
+        domain = g->domains[domain].parent;
+    return domain;
+}
+
+static int32_t part_find(bs_lowering *l, int32_t region, int32_t domain)
+{
+    bs_plan *p = l->plan;
+    for (int32_t i = 0; i < p->n_parts; i++)
+        if (p->parts[i].region == region && p->parts[i].domain == domain)
+            return i;
+    if (p->n_parts == BS_MAX_PARTS) {
+        l->status = BS_ERROR_LIMIT;
+        return 0;
+    }
+    bs_part *part = &p->parts[p->n_parts];
+    memset(part, 0, sizeof *part);
+    part->region = region;
+    part->domain = domain;
+    const bs_domain *d = &l->g->domains[domain];
+    part->router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
+    part->path = d->kind == BS_DOMAIN_PATH ? d->path : -1;
+    return p->n_parts++;
+}
+
+/* Parts of one region are the paths of one router, or the top-level domain itself. */
+static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain)
+{
+    const bs_domain *d = &l->g->domains[domain];
+    for (int32_t i = 0; i < l->plan->n_parts; i++)
+        if (l->plan->parts[i].region == region)
+            return d->kind == BS_DOMAIN_PATH ? l->plan->parts[i].router == d->router : l->plan->parts[i].domain == domain;
+    return true;
+}
+
+static int32_t region_open(bs_lowering *l, int32_t top)
+{
+    if (l->plan->n_regions == BS_MAX_REGIONS) {
+        l->status = BS_ERROR_LIMIT;
+        return 0;
+    }
+    l->plan->region_domain[l->plan->n_regions] = top;
+    l->open[top] = l->plan->n_regions;
+    return l->plan->n_regions++;
+}
+
+static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
+{
+    const bs_graph *g = l->g;
+    const int32_t top = bs_plan_top_domain(g, node->domain);
+    if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
+        return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
+    if (bs_node_is(node, &bs_op_gather))
+        return l->plan->routers[node->router].in_tile;
+    return true;
+}
+
+/* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
+ * reader, and the region would have to run before and after it. */
+static void close_read_regions(bs_lowering *l, const bs_node *node, int32_t home)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
+    const int32_t region = home == BS_TOP ? BS_TOP : l->plan->parts[home].region;
+    for (int32_t i = 0; i < n_in; i++) {
+        const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
+        const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
+        if (made_in != BS_TOP && made_in != region)
+            for (int32_t d = 0; d < l->g->n_domains; d++)
+                if (l->open[d] == made_in)
+                    l->open[d] = BS_TOP;
+    }
+}
+
+static void assign_home(bs_lowering *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    l->home[n] = BS_TOP;
+    if (!runs_in_tiles(l, node)) {
+        close_read_regions(l, node, BS_TOP);
+        return;
+    }
+    const int32_t top = bs_plan_top_domain(l->g, node->domain);
+    const int32_t domain = part_domain(l->g, node->domain);
+    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain))
+        region_open(l, top);
+    l->home[n] = part_find(l, l->open[top], domain);
+    close_read_regions(l, node, l->home[n]);
+}
+
+int32_t bs_lower_region_of(const bs_lowering *l, int32_t node)
+{
+    return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
+}
+
+/* What is decided tile by tile is known in its own region only. Whether node n needs it in another one. */
+static bool is_torn(const bs_lowering *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    int32_t router = node->router, domain = node->domain;
+    for (;;) {
+        if (router && l->plan->routers[router].in_tile && bs_lower_region_of(l, l->g->routers[router].node) != bs_lower_region_of(l, n))
+            return true;
+        if (l->g->domains[domain].kind != BS_DOMAIN_PATH)
+            return false;
+        router = l->g->domains[domain].router;
+        domain = l->g->domains[domain].parent;
+    }
+}
+
+/* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
+int32_t bs_lower_regions(bs_lowering *l)
+{
+    l->plan->n_regions = l->plan->n_parts = 0;
+    for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
+        l->open[d] = BS_TOP;
+    for (int32_t n = 0; n < l->g->n_nodes; n++) {
+        l->home[n] = BS_TOP;
+        if (n > 0 && l->plan->node_live[n])
+            assign_home(l, n);
+    }
+    for (int32_t n = 1; n < l->g->n_nodes; n++)
+        if (l->plan->node_live[n] && is_torn(l, n))
+            return bs_plan_top_domain(l->g, l->g->nodes[n].domain);
+    return 0;
+}
