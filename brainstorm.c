@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ecb6348f226fb32d9e13a836247b2f8fbec4237e1c0edbb6d47203d975ea0244
+ * sha256 of the parts: b9dcc4d3c7ddce954a65d496e2de13af6426eb44572b3fb966eef858ecf262c0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15038,8 +15038,8 @@ static bool is_output(bs_lowering *l, int32_t n, int32_t index, void *user)
 /* ------------------------------------------------------------------------------------- states, in place */
 
 typedef struct state_use {
-    int32_t frame;  /* the assembled value that becomes the state */
-    int32_t region; /* of its stores */
+    int32_t frame;         /* the assembled value that becomes the state */
+    const bs_node *gather; /* whose paths store it */
 } state_use;
 
 static void need(bs_lowering *l, int32_t node, bool *more)
@@ -15080,6 +15080,24 @@ static bool region_needs(bs_lowering *l, int32_t after, int32_t before)
     return found && after != before;
 }
 
+/* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
+static int32_t region_of_path(const bs_lowering *l, const bs_node *gather, int32_t path)
+{
+    const int32_t value = bs_plan_gathers(l->plan, gather, path) ? bs_node_in(l->g, gather)[path] : 0;
+    return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
+}
+
+/* Whether no path stores before region `before` has run. */
+static bool stores_wait_for(bs_lowering *l, const bs_node *gather, int32_t before)
+{
+    for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
+        const int32_t region = region_of_path(l, gather, i);
+        if (region != BS_TOP && !region_needs(l, region, before))
+            return false;
+    }
+    return true;
+}
+
 static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user);
 
 /* Readers of the old content must be done before the region that writes it, or be its own residual. */
@@ -15099,23 +15117,16 @@ static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void
         return state_value_is_early(l, node->first_out, use);
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
-    return bs_lower_region_of(l, n) != BS_TOP && region_needs(l, use->region, bs_lower_region_of(l, n));
+    return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
 }
 
-static int32_t region_of_stores(bs_lowering *l, int32_t frame)
+/* Whether tiles store an assembled value straight from the paths of a router. */
+static bool is_stored_by_paths(const bs_lowering *l, const bs_node *gather)
 {
-    const bs_node *assemble = &l->g->nodes[l->g->values[frame].node];
-    const bs_node *gather = &l->g->nodes[l->g->values[bs_node_in(l->g, assemble)[0]].node];
-    const int32_t *in = bs_node_in(l->g, gather);
-    int32_t region = BS_TOP;
-    if (!bs_node_is(gather, &bs_op_gather))
-        return BS_TOP;
-    for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
-        const int32_t home = in[i] && bs_plan_gathers(l->plan, gather, i) ? l->home[l->g->values[in[i]].node] : BS_TOP;
-        if (home != BS_TOP && (region == BS_TOP || l->plan->parts[home].region < region))
-            region = l->plan->parts[home].region;
-    }
-    return region;
+    bool stored = false;
+    for (int32_t i = 0; bs_node_is(gather, &bs_op_gather) && i < l->g->routers[gather->router].desc->paths; i++)
+        stored = stored || region_of_path(l, gather, i) != BS_TOP;
+    return stored;
 }
 
 static bool is_ending(bs_lowering *l, int32_t n, int32_t index, void *user)
@@ -15137,9 +15148,10 @@ static void place_assembled(bs_lowering *l, int32_t value)
     bs_value_plan *v = &l->plan->values[value];
     int32_t state = 0;
     bs_lower_each_reader(l, value, finds_state, &state);
-    state_use use = {value, region_of_stores(l, value)};
-    if (state && l->plan->values[state].place == BS_PLACE_STATE && use.region != BS_TOP && bs_lower_each_reader(l, value, is_ending, NULL) &&
-        state_value_is_early(l, state, &use)) {
+    const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
+    const state_use use = {value, &l->g->nodes[l->g->values[cells].node]};
+    if (state && l->plan->values[state].place == BS_PLACE_STATE && is_stored_by_paths(l, use.gather) &&
+        bs_lower_each_reader(l, value, is_ending, NULL) && state_value_is_early(l, state, &use)) {
         v->place = BS_PLACE_STATE;
         v->source = l->g->values[state].node;
         return;
