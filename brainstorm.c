@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b9dcc4d3c7ddce954a65d496e2de13af6426eb44572b3fb966eef858ecf262c0
+ * sha256 of the parts: da527afe56967b59af61d0a6dce9d8cb4f0bb7f5800b64152236c73ece960f07
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16827,7 +16827,7 @@ static bs_status decide_callback(const routing *r)
     }
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
     const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
-    for (int32_t row = 0; row < r->d->rows; row++) {
+    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] < -1 || r->d->chosen[row] >= r->desc->paths)
             return BS_ERROR_DATA;

@@ -200,7 +200,7 @@ typedef struct bs_memory {
  * with thread_start == NULL runs everything on the calling thread. */
 typedef struct bs_platform {
     void *user;
-    uint64_t (*clock_ns)(void *user); /* monotonic */
+    uint64_t (*clock_ns)(void *user); /* monotonic; called by every thread */
     void (*log)(void *user, const char *line);
     /* Worker threads. handle: storage of BS_THREAD_BYTES. start returns 0 on success. */
     int (*thread_start)(void *user, void *handle, void (*entry)(void *), void *argument);

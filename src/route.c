@@ -319,7 +319,7 @@ static bs_status decide_callback(const routing *r)
     }
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
     const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
-    for (int32_t row = 0; row < r->d->rows; row++) {
+    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] < -1 || r->d->chosen[row] >= r->desc->paths)
             return BS_ERROR_DATA;

@@ -7,9 +7,9 @@
 #include "net.h"
 #include "session.h"
 
-#define AG_GUARD 256
+#define AG_GUARD      256
 #define AG_GUARD_BYTE 0xA5
-#define AG_SOURCES 16
+#define AG_SOURCES    16
 
 /* --------------------------------------------------------------------------------------- sessions in exact arenas */
 
@@ -22,9 +22,11 @@ typedef struct rig {
     uint8_t *persistent, *transient, *staging;
 } rig;
 
-static _Alignas(64) uint8_t ag_plan_memory[24 << 20], ag_persistent[24 << 20], ag_transient[160 << 20], ag_staging[1 << 20];
+static _Alignas(64) uint8_t ag_plan_memory[24 << 20], ag_persistent[24 << 20], ag_transient[160 << 20],
+    ag_staging[1 << 20];
 
-static inline uint8_t *ag_arena(bs_arena *arena, const char *name, uint8_t *memory, size_t room, uint64_t bytes, int32_t paint)
+static inline uint8_t *ag_arena(bs_arena *arena, const char *name, uint8_t *memory, size_t room, uint64_t bytes,
+                                int32_t paint)
 {
     uint8_t *base = memory + AG_GUARD;
     if (bytes + 2 * AG_GUARD > room) {
@@ -48,7 +50,8 @@ static inline bool ag_intact(const uint8_t *base, uint64_t bytes)
 
 static inline bool rig_intact(const rig *r)
 {
-    return ag_intact(r->persistent, r->sizes.persistent) && ag_intact(r->transient, r->sizes.transient) && ag_intact(r->staging, r->sizes.staging);
+    return ag_intact(r->persistent, r->sizes.persistent) && ag_intact(r->transient, r->sizes.transient) &&
+           ag_intact(r->staging, r->sizes.staging);
 }
 
 static inline bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
@@ -86,8 +89,10 @@ static inline bool rig_session(rig *r, const bs_tensor_table *weights, const bs_
     if (weights)
         desc.weights = bs_weights_from_table(weights);
     bs_plan_sizes(r->plan, &r->sizes);
-    r->persistent = ag_arena(&r->memory.persistent, "persistent", ag_persistent, sizeof ag_persistent, r->sizes.persistent, paint);
-    r->transient = ag_arena(&r->memory.transient, "transient", ag_transient, sizeof ag_transient, r->sizes.transient, paint);
+    r->persistent =
+        ag_arena(&r->memory.persistent, "persistent", ag_persistent, sizeof ag_persistent, r->sizes.persistent, paint);
+    r->transient =
+        ag_arena(&r->memory.transient, "transient", ag_transient, sizeof ag_transient, r->sizes.transient, paint);
     r->staging = ag_arena(&r->memory.staging, "staging", ag_staging, sizeof ag_staging, r->sizes.staging, paint);
     bs_arena_init(&r->memory.slots, "slots", NULL, 0);
     r->session = bs_session_create(&r->memory, r->plan, &desc, &r->error);
@@ -137,7 +142,8 @@ static inline int64_t ag_source(against *a, const bs_graph *g, const bs_node *no
 }
 
 /* New inputs of these extents; a state of other extents than before starts anew. */
-static inline void against_inputs(against *a, const bs_graph *g, const bs_tensor_table *weights, const bs_plan_desc *desc, const int64_t *extent)
+static inline void against_inputs(against *a, const bs_graph *g, const bs_tensor_table *weights,
+                                  const bs_plan_desc *desc, const int64_t *extent)
 {
     bool changed;
     a->oracle.g = g;
@@ -222,7 +228,8 @@ static inline bool ag_bind_inputs(against *a, bs_session *session, bs_buffer *ke
         int32_t value = 0;
         int64_t count = 1;
         for (int32_t n = 1; n < a->oracle.g->n_nodes; n++)
-            if (bs_node_is(&a->oracle.g->nodes[n], &bs_op_input) && strcmp(bs_node_name(&a->oracle.g->nodes[n]), a->sources[s].name) == 0)
+            if (bs_node_is(&a->oracle.g->nodes[n], &bs_op_input) &&
+                strcmp(bs_node_name(&a->oracle.g->nodes[n]), a->sources[s].name) == 0)
                 value = a->oracle.g->nodes[n].first_out;
         const bs_value_info *v = &a->oracle.g->values[value];
         const bs_buffer b = ag_buffer(a, s, v->dtype, v->rank, a->sources[s].dim);
@@ -245,8 +252,8 @@ static inline bool ag_compare(against *a, const bs_node *output, const bs_buffer
     for (int64_t i = 0; i < count; i++) {
         const double got = ag_read(ag_element(b, i), b->dtype), want = a->oracle.cell[value][0][i];
         if (got != want) {
-            snprintf(a->why, sizeof a->why, "output %s (value %d) element %lld of %lld: %g, the oracle says %g", bs_node_name(output), value,
-                     (long long)i, (long long)count, got, want);
+            snprintf(a->why, sizeof a->why, "output %s (value %d) element %lld of %lld: %g, the oracle says %g",
+                     bs_node_name(output), value, (long long)i, (long long)count, got, want);
             return false;
         }
     }
@@ -269,7 +276,8 @@ static inline void ag_follow_states(against *a)
     }
     for (int32_t i = 0; i < s - a->n_inputs && i < 3; i++)
         if (values[i])
-            memcpy(next[i], a->oracle.cell[values[i]][0], (size_t)naive_elements(&a->oracle, values[i]) * sizeof(double));
+            memcpy(next[i], a->oracle.cell[values[i]][0],
+                   (size_t)naive_elements(&a->oracle, values[i]) * sizeof(double));
     for (int32_t i = 0; i < s - a->n_inputs && i < 3; i++)
         if (values[i])
             memcpy(ag_data[a->n_inputs + i], next[i], (size_t)naive_elements(&a->oracle, values[i]) * sizeof(double));
@@ -285,14 +293,16 @@ static inline bool ag_compare_decisions(against *a, bs_session *session)
             continue;
         for (int32_t p = 0; p < d.paths; p++)
             if (d.counts[p] != a->oracle.counts[r][p]) {
-                snprintf(a->why, sizeof a->why, "router %s path %d: %d cells, the oracle says %d", g->routers[r].desc->name, p, d.counts[p], a->oracle.counts[r][p]);
+                snprintf(a->why, sizeof a->why, "router %s path %d: %d cells, the oracle says %d",
+                         g->routers[r].desc->name, p, d.counts[p], a->oracle.counts[r][p]);
                 return false;
             }
         for (int32_t c = 0; c < d.cells; c++) {
             const naive_choice *choice = &a->oracle.choice[r][c];
             if (d.chosen[c] != (choice->n ? choice->path[0] : -1) || d.dropped != a->oracle.dropped[r]) {
-                snprintf(a->why, sizeof a->why, "router %s cell %d: path %d, %lld dropped, the oracle says %d and %lld", g->routers[r].desc->name,
-                         c, d.chosen[c], (long long)d.dropped, choice->n ? choice->path[0] : -1, (long long)a->oracle.dropped[r]);
+                snprintf(a->why, sizeof a->why, "router %s cell %d: path %d, %lld dropped, the oracle says %d and %lld",
+                         g->routers[r].desc->name, c, d.chosen[c], (long long)d.dropped,
+                         choice->n ? choice->path[0] : -1, (long long)a->oracle.dropped[r]);
                 return false;
             }
         }
@@ -310,19 +320,12 @@ static inline bool ag_too_small(against *a)
     return false;
 }
 
-/* One run; false with a reason when anything differs from what the oracle says. */
-static inline bool against_run(against *a, bs_session *session)
+/* Buffers for all inputs and outputs of a run; call ag_too_small first, it sets the extents. */
+static inline bool against_bind(against *a, bs_session *session, bs_buffer *inputs, bs_buffer *outputs)
 {
     const bs_graph *g = a->oracle.g;
-    bs_buffer inputs[AG_SOURCES], outputs[AG_SOURCES];
-    int32_t k = 0;
-    if (ag_too_small(a))
-        return ag_bind_inputs(a, session, inputs) && bs_run(session, &a->error) == BS_ERROR_SHAPE;
-    if (naive_run(&a->oracle) != BS_OK) {
-        snprintf(a->why, sizeof a->why, "the oracle refuses");
-        return false;
-    }
     bool ok = ag_bind_inputs(a, session, inputs);
+    int32_t k = 0;
     for (int32_t n = 1; ok && n < g->n_nodes; n++) {
         if (!bs_node_is(&g->nodes[n], &bs_op_output))
             continue;
@@ -334,13 +337,26 @@ static inline bool against_run(against *a, bs_session *session)
         ok = bs_bind(session, bs_node_name(&g->nodes[n]), &outputs[k], &a->error) == BS_OK;
         k++;
     }
-    ok = ok && bs_run(session, &a->error) == BS_OK;
-    if (!ok) {
+    return ok;
+}
+
+/* One run; false with a reason when anything differs from what the oracle says. */
+static inline bool against_run(against *a, bs_session *session)
+{
+    const bs_graph *g = a->oracle.g;
+    bs_buffer inputs[AG_SOURCES], outputs[AG_SOURCES];
+    if (ag_too_small(a))
+        return ag_bind_inputs(a, session, inputs) && bs_run(session, &a->error) == BS_ERROR_SHAPE;
+    if (naive_run(&a->oracle) != BS_OK) {
+        snprintf(a->why, sizeof a->why, "the oracle refuses");
+        return false;
+    }
+    if (!against_bind(a, session, inputs, outputs) || bs_run(session, &a->error) != BS_OK) {
         snprintf(a->why, sizeof a->why, "%s: %.200s", bs_status_name(a->error.status), a->error.message);
         return false;
     }
-    k = 0;
-    for (int32_t n = 1; ok && n < g->n_nodes; n++)
+    bool ok = true;
+    for (int32_t n = 1, k = 0; ok && n < g->n_nodes; n++)
         if (bs_node_is(&g->nodes[n], &bs_op_output))
             ok = ag_compare(a, &g->nodes[n], &outputs[k++]);
     ok = ok && ag_compare_decisions(a, session);

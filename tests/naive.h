@@ -11,7 +11,7 @@
 #include "structure.h"
 
 #define NAIVE_VALUES 1024
-#define NAIVE_POOL ((size_t)24 << 20) /* doubles */
+#define NAIVE_POOL   ((size_t)24 << 20) /* doubles */
 static double naive_pool[NAIVE_POOL];
 
 typedef struct naive_choice {
@@ -84,7 +84,9 @@ static inline int64_t naive_patch_size(const naive *n, const bs_domain *patches)
     return n->desc->patch_size ? n->desc->patch_size : patches->size;
 }
 
-typedef struct naive_box { int64_t y, x, h, w; } naive_box;
+typedef struct naive_box {
+    int64_t y, x, h, w;
+} naive_box;
 
 /* The core of a cell of this value within its frame. */
 static inline naive_box naive_core(const naive *n, int32_t value, int32_t row)
@@ -110,7 +112,9 @@ static inline void naive_set_dims(naive *n)
         n->dims[d] = g->dims[d].maximum;
     for (int32_t k = 1; k < g->n_nodes; k++)
         for (int32_t s = 0; bs_node_is(&g->nodes[k], &bs_op_input) && s < n->n_sources; s++)
-            for (int32_t i = 0; strcmp(n->sources[s].name, bs_node_name(&g->nodes[k])) == 0 && i < g->values[g->nodes[k].first_out].rank; i++)
+            for (int32_t i = 0; strcmp(n->sources[s].name, bs_node_name(&g->nodes[k])) == 0 &&
+                                i < g->values[g->nodes[k].first_out].rank;
+                 i++)
                 n->dims[g->values[g->nodes[k].first_out].dims[i]] = n->sources[s].dim[i];
     for (int32_t d = 0; d < g->n_dims; d++)
         if (g->dims[d].kind == BS_DIM_DERIVED)
@@ -126,7 +130,8 @@ static inline void naive_set_rows(naive *n)
         if (domain->kind == BS_DOMAIN_ROWS)
             n->rows[d] = (int32_t)n->dims[domain->rows];
         if (domain->kind == BS_DOMAIN_PATCHES)
-            n->rows[d] = (int32_t)(((n->dims[domain->height] + size - 1) / size) * ((n->dims[domain->width] + size - 1) / size));
+            n->rows[d] =
+                (int32_t)(((n->dims[domain->height] + size - 1) / size) * ((n->dims[domain->width] + size - 1) / size));
         if (domain->kind == BS_DOMAIN_PATH)
             n->rows[d] = n->rows[domain->parent];
         n->present[d] = naive_take(n, (size_t)n->rows[d]);
@@ -155,10 +160,19 @@ static inline double naive_act(int32_t act, float param, double x)
 
 static inline void naive_unary(const char *op, const bs_node *node, const double *x, double *y, int64_t count)
 {
-    const struct two { const char *name; union { float f; int32_t i; } a; float b; } *p = node->params;
+    const struct two {
+        const char *name;
+        union {
+            float f;
+            int32_t i;
+        } a;
+        float b;
+    } *p = node->params;
     for (int64_t i = 0; i < count; i++)
         y[i] = strcmp(op, "affine") == 0 ? x[i] * (double)p->a.f + (double)p->b
-               : strcmp(op, "clip") == 0 ? (x[i] < (double)p->a.f ? (double)p->a.f : x[i] > (double)p->b ? (double)p->b : x[i])
+               : strcmp(op, "clip") == 0 ? (x[i] < (double)p->a.f ? (double)p->a.f
+                                            : x[i] > (double)p->b ? (double)p->b
+                                                                  : x[i])
                                          : naive_act(p->a.i, p->b, x[i]);
 }
 
@@ -201,7 +215,8 @@ static inline void naive_conv(const naive *n, const bs_node *node, const double 
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
     const int64_t c = naive_dim(n, in, 0), h = naive_dim(n, in, 1), w = naive_dim(n, in, 2);
     const int64_t oh = naive_dim(n, out, 1), ow = naive_dim(n, out, 2);
-    const int32_t k = bs_or_default(p->kernel, 3), dilation = bs_or_default(p->dilation, 1), stride = bs_or_default(p->stride, 1);
+    const int32_t k = bs_or_default(p->kernel, 3), dilation = bs_or_default(p->dilation, 1),
+                  stride = bs_or_default(p->stride, 1);
     const int32_t pad = p->pad == BS_PAD_VALID ? 0 : bs_or_default(p->pad, dilation * (k - 1) / 2);
     double weight[16 * 16 * 25];
     for (int64_t i = 0; i < p->out * c * k * k; i++)
@@ -212,7 +227,8 @@ static inline void naive_conv(const naive *n, const bs_node *node, const double 
             for (int64_t ox = 0; ox < ow; ox++) {
                 double sum = bias;
                 for (int64_t i = 0; i < c * k * k; i++) {
-                    const int64_t iy = oy * stride - pad + i / k % k * dilation, ix = ox * stride - pad + i % k * dilation;
+                    const int64_t iy = oy * stride - pad + i / k % k * dilation,
+                                  ix = ox * stride - pad + i % k * dilation;
                     if (iy >= 0 && iy < h && ix >= 0 && ix < w)
                         sum += x[(i / k / k * h + iy) * w + ix] * weight[o * c * k * k + i];
                 }
@@ -247,8 +263,14 @@ static inline void naive_enlarge(const naive *n, const bs_node *node, const char
 {
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
     const bs_resize_desc *resize = node->params;
-    const int32_t r = strcmp(op, "resize") == 0 ? bs_or_default(resize->factor, 2) : ((const struct { const char *name; int32_t r; } *)node->params)->r;
-    const int64_t h = naive_dim(n, in, 1), w = naive_dim(n, in, 2), oh = naive_dim(n, out, 1), ow = naive_dim(n, out, 2);
+    const int32_t r = strcmp(op, "resize") == 0 ? bs_or_default(resize->factor, 2)
+                                                : ((const struct {
+                                                       const char *name;
+                                                       int32_t r;
+                                                   } *)node->params)
+                                                      ->r;
+    const int64_t h = naive_dim(n, in, 1), w = naive_dim(n, in, 2), oh = naive_dim(n, out, 1),
+                  ow = naive_dim(n, out, 2);
     for (int64_t i = 0; i < naive_elements(n, out); i++) {
         const int64_t c = i / ow / oh, oy = i / ow % oh, ox = i % ow;
         if (strcmp(op, "resize") == 0)
@@ -364,7 +386,8 @@ static inline void naive_best(const bs_route_desc *d, int32_t k, const double *s
 }
 
 /* One cell; `knob` is added to the threshold. */
-static inline bs_status naive_route_cell(const naive *n, const bs_route_desc *d, const double *score, int32_t width, float knob, naive_choice *c)
+static inline bs_status naive_route_cell(const naive *n, const bs_route_desc *d, const double *score, int32_t width,
+                                         float knob, naive_choice *c)
 {
     const double threshold = (double)(d->threshold + knob);
     int32_t path = -1;
@@ -372,9 +395,13 @@ static inline bs_status naive_route_cell(const naive *n, const bs_route_desc *d,
         if (isnan(score[i]))
             return BS_ERROR_DATA;
     switch ((bs_protocol)d->protocol) {
-    case BS_ROUTE_TOP1: naive_best(d, 1, score, c); return BS_OK;
+    case BS_ROUTE_TOP1:
+        naive_best(d, 1, score, c);
+        return BS_OK;
     case BS_ROUTE_TOPK:
-    case BS_ROUTE_CAPACITY: naive_best(d, bs_or_default(d->k, 1), score, c); return BS_OK;
+    case BS_ROUTE_CAPACITY:
+        naive_best(d, bs_or_default(d->k, 1), score, c);
+        return BS_OK;
     case BS_ROUTE_THRESHOLD:
         for (int32_t p = 0; p < d->paths; p++)
             if (score[p] > threshold)
@@ -382,9 +409,16 @@ static inline bs_status naive_route_cell(const naive *n, const bs_route_desc *d,
         if (c->n == 0 && d->fallback)
             naive_choose(c, d->fallback - 1, score[d->fallback - 1]);
         return BS_OK;
-    case BS_ROUTE_RESIDUAL_THRESHOLD: path = (double)((float)score[0] + (float)score[1]) < threshold ? 0 : 1; naive_choose(c, path, score[path]); return BS_OK;
-    case BS_ROUTE_BINARY: naive_choose(c, score[0] >= threshold ? 0 : 1, score[0]); return BS_OK;
-    case BS_ROUTE_LABEL: path = (int32_t)score[0]; break;
+    case BS_ROUTE_RESIDUAL_THRESHOLD:
+        path = (double)((float)score[0] + (float)score[1]) < threshold ? 0 : 1;
+        naive_choose(c, path, score[path]);
+        return BS_OK;
+    case BS_ROUTE_BINARY:
+        naive_choose(c, score[0] >= threshold ? 0 : 1, score[0]);
+        return BS_OK;
+    case BS_ROUTE_LABEL:
+        path = (int32_t)score[0];
+        break;
     case BS_ROUTE_TABLE:
         if (score[0] < 0 || score[0] >= bs_or_default(d->capacity, 256))
             return BS_ERROR_DATA;
@@ -395,7 +429,8 @@ static inline bs_status naive_route_cell(const naive *n, const bs_route_desc *d,
         if (path == -1)
             return BS_OK;
         break;
-    default: return BS_ERROR_UNSUPPORTED;
+    default:
+        return BS_ERROR_UNSUPPORTED;
     }
     if (path < 0 || path >= d->paths)
         return BS_ERROR_DATA;
@@ -415,7 +450,8 @@ static inline void naive_capacity(naive *n, int32_t router, const bool *present,
             for (; used[p] < d->capacity; used[p]++) {
                 int32_t best = -1;
                 for (int32_t r = 0; r < rows; r++)
-                    if (present[r] && all[r].path[k] == p && !served[r * BS_MAX_PATHS + k] && (best < 0 || all[r].gate[k] > all[best].gate[k]))
+                    if (present[r] && all[r].path[k] == p && !served[r * BS_MAX_PATHS + k] &&
+                        (best < 0 || all[r].gate[k] > all[best].gate[k]))
                         best = r;
                 if (best < 0)
                     break;
@@ -485,7 +521,8 @@ static inline void naive_budget(naive *n, int32_t router, double share)
         step++;
         for (int32_t r = 0; r < n->rows[info->domain]; r++)
             if (n->present[info->domain][r])
-                loss += naive_area(n, info->domain, r) * n->cell[info->score][r][naive_budget_choice(n, d, n->cell[info->score][r], step)];
+                loss += naive_area(n, info->domain, r) *
+                        n->cell[info->score][r][naive_budget_choice(n, d, n->cell[info->score][r], step)];
     }
     for (int32_t r = 0; r < n->rows[info->domain]; r++) {
         const double *score = n->cell[info->score][r];
@@ -499,7 +536,8 @@ static inline void naive_budget(naive *n, int32_t router, double share)
 static inline void naive_route(naive *n, int32_t router)
 {
     const bs_router_info *info = &n->g->routers[router];
-    const int32_t rows = n->rows[info->domain], forced = naive_forced(n, router), width = (int32_t)naive_elements(n, info->score);
+    const int32_t rows = n->rows[info->domain], forced = naive_forced(n, router),
+                  width = (int32_t)naive_elements(n, info->score);
     const bool *present = n->present[info->domain];
     const float knob = info->knob ? (float)n->cell[info->knob][0][0] : 0.0f;
     n->choice[router] = naive_take(n, (size_t)rows * sizeof(naive_choice));
@@ -519,7 +557,8 @@ static inline void naive_route(naive *n, int32_t router)
         for (int32_t k = 0; k < n->choice[router][r].n; k++)
             n->counts[router][n->choice[router][r].path[k]]++;
     for (int32_t d = 1; d < n->g->n_domains; d++)
-        for (int32_t r = 0; n->g->domains[d].kind == BS_DOMAIN_PATH && n->g->domains[d].router == router && r < rows; r++)
+        for (int32_t r = 0; n->g->domains[d].kind == BS_DOMAIN_PATH && n->g->domains[d].router == router && r < rows;
+             r++)
             for (int32_t k = 0; k < n->choice[router][r].n; k++)
                 n->present[d][r] = n->present[d][r] || n->choice[router][r].path[k] == n->g->domains[d].path;
 }
@@ -600,7 +639,8 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
 {
     double *out[BS_MAX_OUTPUTS] = {NULL, NULL};
     const double *in[BS_MAX_OPERANDS];
-    const bool global = strcmp(bs_op_get(node->op)->name, "pool2d") == 0 && ((const bs_pool2d_desc *)node->params)->global;
+    const bool global =
+        strcmp(bs_op_get(node->op)->name, "pool2d") == 0 && ((const bs_pool2d_desc *)node->params)->global;
     const double *view = naive_view(n, node, row);
     const bool kernel = !(bs_op_get(node->op)->flags & BS_OP_STRUCTURAL);
     for (int32_t i = 0; i < node->n_out; i++) {
@@ -609,7 +649,8 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
         else if (view)
             n->cell[node->first_out + i][row] = view;
         else
-            n->cell[node->first_out + i][row] = out[i] = naive_take(n, (size_t)naive_elements(n, node->first_out + i) * sizeof(double));
+            n->cell[node->first_out + i][row] = out[i] =
+                naive_take(n, (size_t)naive_elements(n, node->first_out + i) * sizeof(double));
     }
     for (int32_t i = 0; kernel && i < node->n_in; i++) {
         const int32_t id = bs_node_in(n->g, node)[i];

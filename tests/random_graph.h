@@ -9,9 +9,9 @@
 #define NET_TENSORS 256
 #include "net.h"
 
-#define RG_NAMES 400
+#define RG_NAMES   400
 #define RG_OUTPUTS 6
-#define RG_MOST 1000.0 /* larger values are clipped: sums and products stay below 2^24 */
+#define RG_MOST    1000.0 /* larger values are clipped: sums and products stay below 2^24 */
 
 typedef struct random_graph {
     bs_graph *g;
@@ -41,11 +41,15 @@ static inline const char *rg_name(random_graph *rg, const char *stem, int32_t nu
 typedef bool (*rg_want)(const random_graph *rg, const bs_value_info *v);
 
 static inline const bs_value_info *rg_info(const random_graph *rg, bs_value v) { return &rg->g->values[v.id]; }
-static inline int64_t rg_extent(const random_graph *rg, const bs_value_info *v, int32_t axis) { return bs_dim_max(rg->g, v->dims[axis]); }
+static inline int64_t rg_extent(const random_graph *rg, const bs_value_info *v, int32_t axis)
+{
+    return bs_dim_max(rg->g, v->dims[axis]);
+}
 
 static inline bool rg_is_line(const random_graph *rg, const bs_value_info *v)
 {
-    return v->rank == 1 && v->dtype == BS_F32 && rg_extent(rg, v, 0) <= 8 && v != &rg->g->values[rg->knob.id]; /* not whole */
+    return v->rank == 1 && v->dtype == BS_F32 && rg_extent(rg, v, 0) <= 8 &&
+           v != &rg->g->values[rg->knob.id]; /* not whole */
 }
 
 static inline bool rg_is_image(const random_graph *rg, const bs_value_info *v)
@@ -53,7 +57,10 @@ static inline bool rg_is_image(const random_graph *rg, const bs_value_info *v)
     return v->rank == 3 && v->dtype == BS_F32 && rg_extent(rg, v, 0) <= 4;
 }
 
-static inline bool rg_is_any_image(const random_graph *rg, const bs_value_info *v) { return v->rank == 3 && rg_extent(rg, v, 0) <= 4; }
+static inline bool rg_is_any_image(const random_graph *rg, const bs_value_info *v)
+{
+    return v->rank == 3 && rg_extent(rg, v, 0) <= 4;
+}
 
 static inline bool rg_is_top_cells(const random_graph *rg, const bs_value_info *v)
 {
@@ -78,7 +85,10 @@ static inline bool rg_is_cell(const random_graph *rg, const bs_value_info *v)
     return v->domain > 0;
 }
 
-static inline bool rg_is_const(const random_graph *rg, bs_value v) { return bs_dim_is_const(rg->g, rg_info(rg, v)->dims[0]); }
+static inline bool rg_is_const(const random_graph *rg, bs_value v)
+{
+    return bs_dim_is_const(rg->g, rg_info(rg, v)->dims[0]);
+}
 
 static inline bool rg_is_routable(const random_graph *rg, const bs_value_info *v)
 {
@@ -110,7 +120,8 @@ static inline bs_value rg_twin(const random_graph *rg, bs_value x, int32_t domai
     for (int32_t i = 0; i < n; i++) {
         const int32_t id = 1 + (start - i + n) % n;
         const bs_value_info *b = &rg->g->values[id];
-        if (b->domain == domain && bs_same_shape(a, b) && a->scale_num == b->scale_num && a->scale_den == b->scale_den && id != x.id)
+        if (b->domain == domain && bs_same_shape(a, b) && a->scale_num == b->scale_num &&
+            a->scale_den == b->scale_den && id != x.id)
             return (bs_value){id};
     }
     return (bs_value){0};
@@ -138,7 +149,9 @@ static inline bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
     const bool act = rg_flip(30);
     net_add_whole(rg->weights, rg_name(rg, "l", number, "weight"), 2, dim);
     net_add_whole(rg->weights, rg_name(rg, "l", number, "bias"), 1, dim);
-    const bs_value y = bs_linear(rg->g, x, &(bs_linear_desc){.name = rg_name(rg, "l", number, ""), .out = out, .act = act ? BS_CLIP : 0, .act_param = 8});
+    const bs_value y = bs_linear(
+        rg->g, x,
+        &(bs_linear_desc){.name = rg_name(rg, "l", number, ""), .out = out, .act = act ? BS_CLIP : 0, .act_param = 8});
     return rg_made(rg, y, act ? 8 : (double)inputs * rg->bound[x.id] + 1);
 }
 
@@ -147,13 +160,20 @@ static inline bs_value rg_conv(random_graph *rg, bs_value x)
     const int32_t number = rg->n_names;
     const bs_value_info *v = rg_info(rg, x);
     const int64_t c = rg_extent(rg, v, 0);
-    const int32_t out = rg_flip(70) ? 2 : 4, k = rg_flip(70) ? 3 : 1, stride = k == 3 && v->scale_den == 1 && rg_flip(10) ? 2 : 1;
+    const int32_t out = rg_flip(70) ? 2 : 4, k = rg_flip(70) ? 3 : 1,
+                  stride = k == 3 && v->scale_den == 1 && rg_flip(10) ? 2 : 1;
     const int64_t dim[4] = {out, c, k, k};
     const bool act = rg_flip(50);
     net_add_whole(rg->weights, rg_name(rg, "c", number, "weight"), 4, dim);
     net_add_whole(rg->weights, rg_name(rg, "c", number, "bias"), 1, dim);
-    const bs_value y = bs_conv2d(rg->g, x, &(bs_conv2d_desc){.name = rg_name(rg, "c", number, ""), .out = out, .kernel = k, .stride = stride,
-                                 .dilation = k == 3 && stride == 1 && rg_flip(20) ? 2 : 1, .act = act ? BS_CLIP : 0, .act_param = 8});
+    const bs_value y = bs_conv2d(rg->g, x,
+                                 &(bs_conv2d_desc){.name = rg_name(rg, "c", number, ""),
+                                                   .out = out,
+                                                   .kernel = k,
+                                                   .stride = stride,
+                                                   .dilation = k == 3 && stride == 1 && rg_flip(20) ? 2 : 1,
+                                                   .act = act ? BS_CLIP : 0,
+                                                   .act_param = 8});
     return rg_made(rg, y, act ? 8 : (double)(c * k * k) * rg->bound[x.id] + 1);
 }
 
@@ -175,9 +195,12 @@ static inline bs_value rg_unary(random_graph *rg, bs_value x)
 {
     const double a = rg->bound[x.id];
     switch (check_below(3)) {
-    case 0: return rg_made(rg, bs_affine(rg->g, x, (float)(check_below(4) - 2), (float)check_below(3)), 2 * a + 2);
-    case 1: return rg_made(rg, bs_clip(rg->g, x, -5, 6), 6);
-    default: return rg_made(rg, bs_activation(rg->g, x, BS_RELU, 0), a);
+    case 0:
+        return rg_made(rg, bs_affine(rg->g, x, (float)(check_below(4) - 2), (float)check_below(3)), 2 * a + 2);
+    case 1:
+        return rg_made(rg, bs_clip(rg->g, x, -5, 6), 6);
+    default:
+        return rg_made(rg, bs_activation(rg->g, x, BS_RELU, 0), a);
     }
 }
 
@@ -193,7 +216,8 @@ static inline bs_value rg_shuffle_data(random_graph *rg, bs_value x)
     }
     if (c == 4 && rg_flip(50))
         return rg_made(rg, bs_slice(rg->g, x, &(bs_slice_desc){.start = check_below(3), .length = 2}), a);
-    const bs_value codes = rg_made(rg, bs_convert(rg->g, x, &(bs_convert_desc){.dtype = rg_flip(50) ? BS_U8 : BS_I32}), a);
+    const bs_value codes =
+        rg_made(rg, bs_convert(rg->g, x, &(bs_convert_desc){.dtype = rg_flip(50) ? BS_U8 : BS_I32}), a);
     return rg_made(rg, bs_convert(rg->g, codes, &(bs_convert_desc){.dtype = BS_F32}), a);
 }
 
@@ -210,29 +234,50 @@ static inline bs_value rg_rescale(random_graph *rg, bs_value x)
         return rg_made(rg, bs_pixel_unshuffle(rg->g, x, 2), a);
     if (may_shrink && rg_flip(30))
         return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX}), a);
-    return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .pad = 1}), a);
+    return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .pad = 1}),
+                   a);
 }
 
 static inline void rg_line_op(random_graph *rg, bs_value x)
 {
     switch (check_below(5)) {
-    case 0: rg_linear(rg, x, 4); break;
-    case 1: rg_binary(rg, x); break;
-    case 2: rg_shuffle_data(rg, x); break;
-    default: rg_unary(rg, x); break;
+    case 0:
+        rg_linear(rg, x, 4);
+        break;
+    case 1:
+        rg_binary(rg, x);
+        break;
+    case 2:
+        rg_shuffle_data(rg, x);
+        break;
+    default:
+        rg_unary(rg, x);
+        break;
     }
 }
 
 static inline void rg_image_op(random_graph *rg, bs_value x)
 {
     switch (check_below(9)) {
-    case 0: rg_unary(rg, x); break;
+    case 0:
+        rg_unary(rg, x);
+        break;
     case 1:
-    case 2: rg_binary(rg, x); break;
-    case 3: rg_shuffle_data(rg, x); break;
-    case 4: rg_rescale(rg, x); break;
-    case 5: rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1}), rg->bound[x.id]); break;
-    default: rg_conv(rg, x); break;
+    case 2:
+        rg_binary(rg, x);
+        break;
+    case 3:
+        rg_shuffle_data(rg, x);
+        break;
+    case 4:
+        rg_rescale(rg, x);
+        break;
+    case 5:
+        rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1}), rg->bound[x.id]);
+        break;
+    default:
+        rg_conv(rg, x);
+        break;
     }
 }
 
@@ -272,30 +317,37 @@ static inline bs_value rg_score(random_graph *rg, bs_value x, const bs_route_des
     bs_value index = {0};
     const bool whole = d->protocol == BS_ROUTE_BUDGET || (d->protocol <= BS_ROUTE_TOPK && rg_flip(30));
     switch ((bs_protocol)d->protocol) {
-    case BS_ROUTE_BINARY: return rg_linear(rg, x, 1);
+    case BS_ROUTE_BINARY:
+        return rg_linear(rg, x, 1);
     case BS_ROUTE_LABEL:
     case BS_ROUTE_TABLE:
         x = bs_topk(rg->g, rg_linear(rg, x, d->paths), 1, &index);
         rg->bound[x.id] = RG_MOST, rg->bound[index.id] = d->paths;
         return index;
-    default: break;
+    default:
+        break;
     }
     const int32_t width = d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
-                          : d->protocol == BS_ROUTE_CALLBACK ? (rg_flip(50) ? (int32_t)rg_extent(rg, rg_info(rg, x), 0) : 1 + check_below(5))
-                                                             : d->paths;
+                          : d->protocol == BS_ROUTE_CALLBACK
+                              ? (rg_flip(50) ? (int32_t)rg_extent(rg, rg_info(rg, x), 0) : 1 + check_below(5))
+                              : d->paths;
     if (rg_extent(rg, rg_info(rg, x), 0) != width || rg_flip(50))
         x = rg_linear(rg, x, width);
     if (!whole)
         return x;
     const double bound = rg->bound[x.id];
-    return rg_made(rg, bs_convert(rg->g, rg_made(rg, bs_activation(rg->g, x, BS_RELU, 0), bound), &(bs_convert_desc){.dtype = BS_I32}), bound);
+    return rg_made(
+        rg,
+        bs_convert(rg->g, rg_made(rg, bs_activation(rg->g, x, BS_RELU, 0), bound), &(bs_convert_desc){.dtype = BS_I32}),
+        bound);
 }
 
 static inline void rg_add_router(random_graph *rg, bs_value x)
 {
     const bool nested = rg->g->domains[rg_info(rg, x)->domain].kind == BS_DOMAIN_PATH;
     const int32_t number = rg->n_names;
-    bs_route_desc d = {.name = rg_name(rg, "r", number, ""), .paths = 1 + check_below(4), .threshold = (float)(check_below(7) - 3)};
+    bs_route_desc d = {
+        .name = rg_name(rg, "r", number, ""), .paths = 1 + check_below(4), .threshold = (float)(check_below(7) - 3)};
     d.protocol = check_below(nested && rg_flip(60) ? BS_ROUTE_CAPACITY : BS_PROTOCOL_COUNT);
     if (d.protocol == BS_ROUTE_BINARY || d.protocol == BS_ROUTE_RESIDUAL_THRESHOLD)
         d.paths = 2;
@@ -337,7 +389,8 @@ static inline void rg_scatter(random_graph *rg)
 static inline int32_t rg_path_domain(const random_graph *rg, int32_t router, int32_t path)
 {
     for (int32_t d = 1; d < rg->g->n_domains; d++)
-        if (rg->g->domains[d].kind == BS_DOMAIN_PATH && rg->g->domains[d].router == router && rg->g->domains[d].path == path)
+        if (rg->g->domains[d].kind == BS_DOMAIN_PATH && rg->g->domains[d].router == router &&
+            rg->g->domains[d].path == path)
             return d;
     return -1;
 }
@@ -386,12 +439,14 @@ static inline void rg_fold(random_graph *rg, int32_t domain)
     bs_value left[NAIVE_VALUES];
     int32_t n = 0;
     for (int32_t v = 1; v < rg->g->n_values; v++)
-        if (rg->g->values[v].domain == domain && rg->g->values[v].dtype == BS_F32 && rg->g->values[v].rank > 0 && !rg_is_read(rg, v))
+        if (rg->g->values[v].domain == domain && rg->g->values[v].dtype == BS_F32 && rg->g->values[v].rank > 0 &&
+            !rg_is_read(rg, v))
             left[n++] = (bs_value){v};
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = i + 1; k < n; k++) {
             const bs_value_info *a = rg_info(rg, left[i]), *b = rg_info(rg, left[k]);
-            if (!bs_same_shape(a, b) || a->scale_num != b->scale_num || a->scale_den != b->scale_den || rg->g->n_nodes > 400)
+            if (!bs_same_shape(a, b) || a->scale_num != b->scale_num || a->scale_den != b->scale_den ||
+                rg->g->n_nodes > 400)
                 continue;
             left[i] = rg_made(rg, bs_add(rg->g, left[i], left[k]), rg->bound[left[i].id] + rg->bound[left[k].id]);
             left[k] = left[--n];
@@ -450,10 +505,13 @@ static inline void rg_to_root(random_graph *rg)
 /* Cells out of a root value: of a domain there is, or a new one. */
 static inline void rg_to_cells(random_graph *rg)
 {
-    const bs_value frame = rg_pick(rg, 0, rg_is_frame), table = rg_pick(rg, 0, rg_is_table), like = rg_pick(rg, -1, rg_is_cell);
+    const bs_value frame = rg_pick(rg, 0, rg_is_frame), table = rg_pick(rg, 0, rg_is_table),
+                   like = rg_pick(rg, -1, rg_is_cell);
     if (table.id && rg_flip(60)) {
-        const bool enough = like.id && rg_extent(rg, rg_info(rg, table), 0) >= rg->g->domains[rg_info(rg, like)->domain].max_rows;
-        const bool joins = enough && (rg_info(rg, table)->dims[0] == rg->g->domains[rg_info(rg, like)->domain].rows || rg_is_const(rg, table));
+        const bool enough =
+            like.id && rg_extent(rg, rg_info(rg, table), 0) >= rg->g->domains[rg_info(rg, like)->domain].max_rows;
+        const bool joins = enough && (rg_info(rg, table)->dims[0] == rg->g->domains[rg_info(rg, like)->domain].rows ||
+                                      rg_is_const(rg, table));
         rg_made(rg, bs_rows(rg->g, table, joins ? like : (bs_value){0}), rg->bound[table.id]);
         return;
     }
@@ -462,7 +520,8 @@ static inline void rg_to_cells(random_graph *rg)
     const bs_domain *d = &rg->g->domains[rg_info(rg, rg->cells)->domain];
     const bs_value_info *v = rg_info(rg, frame);
     const bool same = v->dims[1] == d->height && v->dims[2] == d->width;
-    const bool twice = rg->g->dims[v->dims[1]].parent == d->height && rg->g->dims[v->dims[1]].mul == 2 && rg->g->dims[v->dims[1]].div == 1 && rg->g->dims[v->dims[1]].add == 0;
+    const bool twice = rg->g->dims[v->dims[1]].parent == d->height && rg->g->dims[v->dims[1]].mul == 2 &&
+                       rg->g->dims[v->dims[1]].div == 1 && rg->g->dims[v->dims[1]].add == 0;
     if (same || twice)
         rg_made(rg, bs_patches(rg->g, frame, &(bs_patches_desc){.like = rg->cells.id}), rg->bound[frame.id]);
     else if (rg->g->n_domains < 24 && rg_flip(40))
@@ -515,9 +574,11 @@ static inline void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
  * before the new one, beside it, or after. */
 static inline void rg_reuse(random_graph *rg)
 {
-    const bs_value old = rg_made(rg, bs_patches(rg->g, rg->state[1], &(bs_patches_desc){.like = rg->cells.id}), RG_MOST);
+    const bs_value old =
+        rg_made(rg, bs_patches(rg->g, rg->state[1], &(bs_patches_desc){.like = rg->cells.id}), RG_MOST);
     const bs_value seen = rg_flip(50) ? rg_conv(rg, old) : old;
-    const bs_value line = rg_made(rg, bs_pool2d(rg->g, seen, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1}), RG_MOST);
+    const bs_value line =
+        rg_made(rg, bs_pool2d(rg->g, seen, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1}), RG_MOST);
     const int32_t r = rg->g->n_routers;
     rg_add_router(rg, line);
     if (rg->g->status != BS_OK || rg->g->routers[r].max_paths_per_cell > 1)
@@ -540,7 +601,8 @@ static inline void rg_reuse(random_graph *rg)
             if (rg_flip(30)) /* others that want the last frame, whenever they run */
                 rg_made(rg, bs_assemble(rg->g, rg_conv(rg, old)), RG_MOST);
             if (rg_flip(30))
-                rg_made(rg, bs_assemble(rg->g, rg_made(rg, bs_gather(rg->g, (bs_router){r}, out, old, NULL), RG_MOST)), RG_MOST);
+                rg_made(rg, bs_assemble(rg->g, rg_made(rg, bs_gather(rg->g, (bs_router){r}, out, old, NULL), RG_MOST)),
+                        RG_MOST);
             return;
         }
 }
@@ -549,11 +611,13 @@ static inline void rg_step(random_graph *rg)
 {
     const bs_value cell = rg_pick(rg, -1, rg_is_routable);
     if (rg->whole && cell.id && rg_flip(8)) {
-        rg_block(rg, rg_info(rg, cell)->domain, rg->g->domains[rg_info(rg, cell)->domain].kind == BS_DOMAIN_PATH ? 2 : 1);
+        rg_block(rg, rg_info(rg, cell)->domain,
+                 rg->g->domains[rg_info(rg, cell)->domain].kind == BS_DOMAIN_PATH ? 2 : 1);
         return;
     }
 
-    const bs_value line = rg_pick(rg, -1, rg_is_line), image = rg_pick(rg, -1, rg_is_image), routable = rg_pick(rg, -1, rg_is_routable);
+    const bs_value line = rg_pick(rg, -1, rg_is_line), image = rg_pick(rg, -1, rg_is_image),
+                   routable = rg_pick(rg, -1, rg_is_routable);
     const int32_t what = check_below(100);
     if (what < 25 && line.id)
         rg_line_op(rg, line);
@@ -604,10 +668,12 @@ static inline void rg_end(random_graph *rg)
     }
     if (rg->reused.id && rg_flip(50))
         bs_output(rg->g, outputs[rg->n_outputs++], rg->reused);
-    for (int32_t v = rg->g->n_values - 1, wanted = 1 + check_below(RG_OUTPUTS - 2); v >= 1 && rg->n_outputs < wanted; v--)
+    for (int32_t v = rg->g->n_values - 1, wanted = 1 + check_below(RG_OUTPUTS - 2); v >= 1 && rg->n_outputs < wanted;
+         v--)
         if (rg->g->values[v].domain == 0 && !rg_is_read(rg, v) && rg_flip(80))
             bs_output(rg->g, outputs[rg->n_outputs++], (bs_value){v});
-    bs_output(rg->g, outputs[rg->n_outputs++], rg_pick(rg, 0, rg_is_root));
+    const bs_value any = rg_pick(rg, 0, rg_is_root);
+    bs_output(rg->g, outputs[rg->n_outputs++], any.id ? any : rg->captured);
 }
 
 /* False when the builder refused something after all. */

@@ -52,12 +52,12 @@ static fixture fixture_new(void)
 
 static const bs_value none = {0};
 
-#define WRONG(name, expression)          \
-    static void name(const fixture *f)   \
-    {                                    \
-        bs_graph *g = f->g;              \
-        (void)g;                         \
-        expression;                      \
+#define WRONG(name, expression)        \
+    static void name(const fixture *f) \
+    {                                  \
+        bs_graph *g = f->g;            \
+        (void)g;                       \
+        expression;                    \
     }
 
 WRONG(conv_of_line, bs_conv2d(g, f->line, &(bs_conv2d_desc){.name = "c", .out = 4}))
@@ -65,7 +65,8 @@ WRONG(conv_of_codes, bs_conv2d(g, f->codes, &(bs_conv2d_desc){.name = "c", .out 
 WRONG(conv_without_out, bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c"}))
 WRONG(conv_without_desc, bs_conv2d(g, f->frame, NULL))
 WRONG(conv_groups, bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = 2}))
-WRONG(conv_too_large, bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 9, .pad = BS_PAD_VALID}))
+WRONG(conv_too_large,
+      bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 9, .pad = BS_PAD_VALID}))
 WRONG(conv_moves_cells, bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = BS_PAD_VALID}))
 WRONG(conv_act, bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .act = BS_ACT_COUNT}))
 WRONG(deconv_pad, bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .stride = 2, .output_pad = 2}))
@@ -87,8 +88,10 @@ WRONG(convert_type, bs_convert(g, f->line, &(bs_convert_desc){.name = "v", .dtyp
 WRONG(convert_bits, bs_convert(g, f->line, &(bs_convert_desc){.name = "v", .dtype = BS_U16, .code_bits = 17}))
 WRONG(concat_extents, bs_concat(g, (bs_value[]){f->image, f->frame}, 2, 0))
 WRONG(concat_axis, bs_concat(g, (bs_value[]){f->image, f->image}, 2, 3))
-WRONG(concat_symbols, bs_concat(g, (bs_value[]){f->frame, bs_reshape(f->g, f->frame, BS_SHAPE3(2, f->h, f->w)), f->image}, 3, 1))
-WRONG(concat_many, bs_concat(g, (bs_value[]){f->line, f->line, f->line, f->line, f->line, f->line, f->line, f->line, f->line}, 9, 0))
+WRONG(concat_symbols,
+      bs_concat(g, (bs_value[]){f->frame, bs_reshape(f->g, f->frame, BS_SHAPE3(2, f->h, f->w)), f->image}, 3, 1))
+WRONG(concat_many,
+      bs_concat(g, (bs_value[]){f->line, f->line, f->line, f->line, f->line, f->line, f->line, f->line, f->line}, 9, 0))
 WRONG(slice_beyond, bs_slice(g, f->image, &(bs_slice_desc){.name = "s", .axis = 1, .start = 5, .length = 4}))
 WRONG(slice_patch, bs_slice(g, f->cells, &(bs_slice_desc){.name = "s", .axis = 1, .start = 0, .length = 4}))
 WRONG(reshape_count, bs_reshape(g, f->image, BS_SHAPE2(7, 7)))
@@ -124,7 +127,9 @@ WRONG(symbol_zero, bs_symbol(g, "S", 0))
 WRONG(symbol_huge, bs_symbol(g, "S", (int64_t)1 << 31))
 WRONG(times_zero, bs_times(g, f->h, 0))
 WRONG(times_huge, bs_times(g, f->h, 1 << 26))
-WRONG(name_long, bs_linear(g, f->line, &(bs_linear_desc){.name = "a123456789b123456789c123456789d123456789e123456789f123456789g123", .out = 4}))
+WRONG(name_long, bs_linear(g, f->line,
+                           &(bs_linear_desc){.name = "a123456789b123456789c123456789d123456789e123456789f123456789g123",
+                                             .out = 4}))
 WRONG(unknown_value, bs_activation(g, (bs_value){9999}, BS_RELU, 0))
 WRONG(no_value, bs_activation(g, none, BS_RELU, 0))
 WRONG(output_of_cells, bs_output(g, "o", f->cells))
@@ -151,7 +156,8 @@ WRONG(collect_images, bs_collect(g, f->cells))
 WRONG(rows_of_cells, bs_rows(g, f->tokens, none))
 WRONG(rows_like_root, bs_rows(g, f->table, f->line))
 WRONG(rows_too_few, bs_rows(g, bs_input(f->g, "few", BS_F32, BS_SHAPE2(11, 4)), f->cells))
-WRONG(halve_odd_cells, bs_pool2d(g, bs_patches(f->g, f->frame, &(bs_patches_desc){.size = 15}), &(bs_pool2d_desc){.name = "half", .kind = BS_POOL_MAX}))
+WRONG(halve_odd_cells, bs_pool2d(g, bs_patches(f->g, f->frame, &(bs_patches_desc){.size = 15}),
+                                 &(bs_pool2d_desc){.name = "half", .kind = BS_POOL_MAX}))
 
 #define ROUTE(...) bs_route(g, f->score, none, &(bs_route_desc){__VA_ARGS__})
 WRONG(route_without_desc, bs_route(g, f->score, none, NULL))
@@ -177,8 +183,11 @@ WRONG(scatter_again, bs_scatter(g, f->router, 0, f->inside))
 WRONG(gather_unknown, bs_gather(g, (bs_router){7}, (bs_value[]){f->inside, none}, none, NULL))
 WRONG(gather_nothing, bs_gather(g, f->router, (bs_value[]){none, none}, none, NULL))
 WRONG(gather_path, bs_gather(g, f->router, (bs_value[]){none, f->inside}, none, NULL))
-WRONG(gather_shapes, bs_gather(g, f->router, (bs_value[]){f->inside, bs_scatter(f->g, f->router, 1, f->score)}, none, NULL))
-WRONG(gather_scales, bs_gather(g, f->router, (bs_value[]){bs_resize(f->g, f->inside, NULL), bs_scatter(f->g, f->router, 1, f->cells)}, none, NULL))
+WRONG(gather_shapes,
+      bs_gather(g, f->router, (bs_value[]){f->inside, bs_scatter(f->g, f->router, 1, f->score)}, none, NULL))
+WRONG(gather_scales,
+      bs_gather(g, f->router, (bs_value[]){bs_resize(f->g, f->inside, NULL), bs_scatter(f->g, f->router, 1, f->cells)},
+                none, NULL))
 WRONG(gather_residual, bs_gather(g, f->router, (bs_value[]){f->inside, none}, f->score, NULL))
 WRONG(gather_mode, bs_gather(g, f->router, (bs_value[]){f->inside, none}, none, &(bs_gather_desc){.mode = 4}))
 WRONG(price_of_top1, bs_route_price(g, f->router))
@@ -187,14 +196,17 @@ WRONG(score_unknown, bs_route_score(g, (bs_router){7}))
 
 static void gather_place_many(const fixture *f)
 {
-    const bs_router r = bs_route(f->g, f->score, none, &(bs_route_desc){.name = "many", .paths = 2, .k = 2, .protocol = BS_ROUTE_TOPK});
+    const bs_router r =
+        bs_route(f->g, f->score, none, &(bs_route_desc){.name = "many", .paths = 2, .k = 2, .protocol = BS_ROUTE_TOPK});
     bs_gather(f->g, r, (bs_value[]){bs_scatter(f->g, r, 0, f->cells), none}, none, NULL);
 }
 
 static void gather_sums_of_codes(const fixture *f)
 {
-    const bs_router r = bs_route(f->g, f->weights_of, none, &(bs_route_desc){.name = "labels", .paths = 2, .protocol = BS_ROUTE_LABEL});
-    bs_gather(f->g, r, (bs_value[]){bs_scatter(f->g, r, 0, f->weights_of), none}, none, &(bs_gather_desc){.mode = BS_GATHER_ADD});
+    const bs_router r =
+        bs_route(f->g, f->weights_of, none, &(bs_route_desc){.name = "labels", .paths = 2, .protocol = BS_ROUTE_LABEL});
+    bs_gather(f->g, r, (bs_value[]){bs_scatter(f->g, r, 0, f->weights_of), none}, none,
+              &(bs_gather_desc){.mode = BS_GATHER_ADD});
 }
 
 typedef struct wrong {
@@ -204,7 +216,10 @@ typedef struct wrong {
     const char *words[3]; /* that the message must have: the op, the node, the dimension */
 } wrong;
 
-#define CASE(build, status, ...) {build, #build, status, {__VA_ARGS__}}
+#define CASE(build, status, ...)               \
+    {                                          \
+        build, #build, status, { __VA_ARGS__ } \
+    }
 
 static const wrong wrongs[] = {
     CASE(conv_of_line, BS_ERROR_SHAPE, "conv2d", "\"c\"", "[4]"),
@@ -220,7 +235,8 @@ static const wrong wrongs[] = {
     CASE(linear_of_codes, BS_ERROR_SHAPE, "linear", "\"l\"", "i32"),
     CASE(linear_of_symbol, BS_ERROR_SHAPE, "linear", "\"l\"", "dimension 2 of operand 0"),
     CASE(linear_without_out, BS_ERROR_ARGUMENT, "linear", "\"l\"", "out is 0"),
-    CASE(matmul_inner, BS_ERROR_SHAPE, "matmul", "\"m\"", "dimension 2 of operand 0 is 10, dimension 1 of operand 1 is 8"),
+    CASE(matmul_inner, BS_ERROR_SHAPE, "matmul", "\"m\"",
+         "dimension 2 of operand 0 is 10, dimension 1 of operand 1 is 8"),
     CASE(shuffle_channels, BS_ERROR_SHAPE, "pixel_shuffle", "dimension 0 is 3"),
     CASE(unshuffle_extent, BS_ERROR_SHAPE, "pixel_unshuffle", "dimension 1 is 8"),
     CASE(add_extents, BS_ERROR_SHAPE, "add", "dimension 0 is 3", "2 in operand 1"),
@@ -341,17 +357,19 @@ static bool is_stuck(const fixture *f)
     const bs_error first = g->error;
     const int32_t nodes = g->n_nodes, values = g->n_values, routers = g->n_routers, dims = g->n_dims, text = g->n_text;
     const bs_value out[2] = {f->inside, none};
-    const bool nothing = bs_input(g, "later", BS_F32, BS_SHAPE1(4)).id == 0 && bs_activation(g, f->line, BS_RELU, 0).id == 0 &&
-                         bs_conv2d(g, f->frame, &(bs_conv2d_desc){.out = 1}).id == 0 && bs_symbol(g, "Q", 4) == 0 && bs_times(g, f->h, 2) == 0 &&
-                         bs_gather(g, f->router, out, none, NULL).id == 0 && bs_scatter(g, f->router, 0, f->cells).id == 0 &&
-                         bs_route(g, f->score, none, &(bs_route_desc){.name = "late", .paths = 2}).id == 0 && bs_assemble(g, f->cells).id == 0 &&
-                         bs_route_score(g, f->router).id == 0;
+    const bool nothing = bs_input(g, "later", BS_F32, BS_SHAPE1(4)).id == 0 &&
+                         bs_activation(g, f->line, BS_RELU, 0).id == 0 &&
+                         bs_conv2d(g, f->frame, &(bs_conv2d_desc){.out = 1}).id == 0 && bs_symbol(g, "Q", 4) == 0 &&
+                         bs_times(g, f->h, 2) == 0 && bs_gather(g, f->router, out, none, NULL).id == 0 &&
+                         bs_scatter(g, f->router, 0, f->cells).id == 0 &&
+                         bs_route(g, f->score, none, &(bs_route_desc){.name = "late", .paths = 2}).id == 0 &&
+                         bs_assemble(g, f->cells).id == 0 && bs_route_score(g, f->router).id == 0;
     bs_output(g, "late", f->line);
     bs_state_write(g, f->state, f->frame);
     bs_block_begin(g, "late");
     bs_block_end(g);
-    return nothing && g->n_nodes == nodes && g->n_values == values && g->n_routers == routers && g->n_dims == dims && g->n_text == text &&
-           g->status == first.status && strcmp(g->error.message, first.message) == 0;
+    return nothing && g->n_nodes == nodes && g->n_values == values && g->n_routers == routers && g->n_dims == dims &&
+           g->n_text == text && g->status == first.status && strcmp(g->error.message, first.message) == 0;
 }
 
 static void test_wrong_builds(void)
@@ -372,7 +390,8 @@ static void test_wrong_builds(void)
         bs_arena arena;
         bs_error again;
         bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-        planned += bs_plan_create(&arena, f.g, NULL, &again) != NULL || strcmp(again.message, error.message) != 0 || bs_plan_bytes(f.g, NULL) != 0;
+        planned += bs_plan_create(&arena, f.g, NULL, &again) != NULL || strcmp(again.message, error.message) != 0 ||
+                   bs_plan_bytes(f.g, NULL) != 0;
     }
     check(stuck == count, "after a failure nothing is built and the first message stays (%d of %d)", stuck, count);
     check(planned == 0, "and there is no plan: it gives the same message");
@@ -396,7 +415,9 @@ static void test_storage(void)
     check(!bs_graph_create(&arena, NULL) && arena.used == 0, "and is not made in less");
     bs_error error;
     check(bs_graph_check(NULL, &error) == BS_ERROR_ARGUMENT && error.message[0], "no graph: %s", error.message);
-    static const bs_graph_desc beyond[] = {{-1, 0, 0}, {0, -1, 0}, {0, 0, -1}, {(1 << 20) + 1, 0, 0}, {0, (1 << 20) + 1, 0}, {0, 0, 63}, {0, 0, (1 << 28) + 1}};
+    static const bs_graph_desc beyond[] = {
+        {-1, 0, 0}, {0, -1, 0},           {0, 0, -1}, {(1 << 20) + 1, 0, 0}, {0, (1 << 20) + 1, 0},
+        {0, 0, 63}, {0, 0, (1 << 28) + 1}};
     int32_t refused = 0;
     for (int32_t i = 0; i < 7; i++)
         refused += bs_graph_bytes(&beyond[i]) == 0 && !bs_graph_create(&arena, &beyond[i]);
@@ -426,7 +447,8 @@ static void test_capacities(void)
     x = bs_input(g, "x", BS_F32, BS_SHAPE1(4));
     for (int32_t i = 0; i < 20 && x.id; i++)
         x = bs_affine(g, x, 1, 1);
-    check(failed_with(g, BS_ERROR_LIMIT, "max_text_bytes") && g->n_text <= 256, "text is bounded: %s", g->error.message);
+    check(failed_with(g, BS_ERROR_LIMIT, "max_text_bytes") && g->n_text <= 256, "text is bounded: %s",
+          g->error.message);
 
     g = new_graph(&(bs_graph_desc){.max_nodes = 20});
     x = bs_input(g, "x", BS_F32, BS_SHAPE1(4));
@@ -442,12 +464,14 @@ static void test_fixed_limits(void)
     int32_t made = 0;
     for (; g->status == BS_OK && made < 2000; made++)
         bs_symbol(g, "S", 4);
-    check(made - 1 == BS_MAX_DIMS && failed_with(g, BS_ERROR_LIMIT, "512"), "%d symbols: %s", made - 1, g->error.message);
+    check(made - 1 == BS_MAX_DIMS && failed_with(g, BS_ERROR_LIMIT, "512"), "%d symbols: %s", made - 1,
+          g->error.message);
 
     g = new_graph(&large);
     for (made = 0; g->status == BS_OK && made < 2000; made++)
         bs_block_begin(g, "block");
-    check(made == BS_MAX_BLOCKS && failed_with(g, BS_ERROR_LIMIT, "128"), "%d blocks with the outermost: %s", made, g->error.message);
+    check(made == BS_MAX_BLOCKS && failed_with(g, BS_ERROR_LIMIT, "128"), "%d blocks with the outermost: %s", made,
+          g->error.message);
 
     g = new_graph(&large);
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(9, 64)), none);
@@ -468,7 +492,8 @@ static void test_fixed_limits(void)
         for (int32_t p = 0; p < 64; p++)
             domains += bs_scatter(g, r, p, y).id != 0;
     }
-    check(domains == BS_MAX_DOMAINS && failed_with(g, BS_ERROR_LIMIT, "512"), "%d domains: %s", domains, g->error.message);
+    check(domains == BS_MAX_DOMAINS && failed_with(g, BS_ERROR_LIMIT, "512"), "%d domains: %s", domains,
+          g->error.message);
 
     char name[BS_MAX_NAME + 1];
     memset(name, 'n', sizeof name);
@@ -488,31 +513,50 @@ static void test_symbols(void)
 {
     bs_graph *g = new_graph(NULL);
     const bs_dim h = bs_symbol(g, "H", 64), w = bs_symbol(g, "W", 48), h2 = bs_times(g, h, 2), w2 = bs_times(g, w, 2);
-    const bs_value one = bs_input(g, "one", BS_F32, BS_SHAPE3(1, h, w)), four = bs_input(g, "four", BS_F32, BS_SHAPE3(4, h, w));
-    const bs_value twice = bs_input(g, "twice", BS_F32, BS_SHAPE3(1, h2, w2)), state = bs_state(g, "state", BS_F32, BS_SHAPE3(1, h2, w2));
+    const bs_value one = bs_input(g, "one", BS_F32, BS_SHAPE3(1, h, w)),
+                   four = bs_input(g, "four", BS_F32, BS_SHAPE3(4, h, w));
+    const bs_value twice = bs_input(g, "twice", BS_F32, BS_SHAPE3(1, h2, w2)),
+                   state = bs_state(g, "state", BS_F32, BS_SHAPE3(1, h2, w2));
     const bs_value shuffled = bs_pixel_shuffle(g, four, 2);
     check(same_dims(g, shuffled, twice), "a shuffled [4,H,W] has the shape of [1,2H,2W]");
     check(same_dims(g, bs_resize(g, one, NULL), twice), "so has a resized [1,H,W]");
-    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .pad = 1}), twice), "and a transposed convolution's");
+    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .pad = 1}), twice),
+          "and a transposed convolution's");
     check(same_dims(g, bs_add(g, shuffled, twice), state), "and they can be added");
     bs_state_write(g, state, shuffled);
     check(g->status == BS_OK, "and be written to a state of [1,2H,2W]");
     check(same_dims(g, bs_pixel_unshuffle(g, shuffled, 2), four), "an unshuffle takes a shuffle back");
-    check(same_dims(g, bs_resize(g, bs_resize(g, one, NULL), &(bs_resize_desc){.factor = 3}), bs_resize(g, one, &(bs_resize_desc){.factor = 6})), "2 times 3 is 6");
+    check(same_dims(g, bs_resize(g, bs_resize(g, one, NULL), &(bs_resize_desc){.factor = 3}),
+                    bs_resize(g, one, &(bs_resize_desc){.factor = 6})),
+          "2 times 3 is 6");
     check(bs_times(g, bs_times(g, h, 2), 3) == bs_times(g, h, 6) && bs_times(g, h, 1) == h, "of handles as well");
-    check(same_dims(g, bs_conv2d(g, bs_conv2d(g, one, &(bs_conv2d_desc){.out = 4}), &(bs_conv2d_desc){.out = 1, .kernel = 5}), one), "convolutions that pad keep H and W");
+    check(same_dims(
+              g, bs_conv2d(g, bs_conv2d(g, one, &(bs_conv2d_desc){.out = 4}), &(bs_conv2d_desc){.out = 1, .kernel = 5}),
+              one),
+          "convolutions that pad keep H and W");
     const bs_value padded = bs_pad(g, one, &(bs_pad_desc){.top = 1, .bottom = 1, .left = 1, .right = 1});
     check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .pad = BS_PAD_VALID}), one), "H + 2 - 2 is H");
-    const bs_value half = bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .stride = 2}), pooled = bs_pool2d(g, one, &(bs_pool2d_desc){.kind = BS_POOL_MAX});
-    check(same_dims(g, bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .kernel = 5, .stride = 2}), half), "(H + 1) / 2 by either kernel");
+    const bs_value half = bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .stride = 2}),
+                   pooled = bs_pool2d(g, one, &(bs_pool2d_desc){.kind = BS_POOL_MAX});
+    check(same_dims(g, bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .kernel = 5, .stride = 2}), half),
+          "(H + 1) / 2 by either kernel");
     check(g->status == BS_OK && !same_dims(g, half, pooled), "but H / 2 rounded down is another");
-    check(same_dims(g, bs_pool2d(g, bs_resize(g, one, NULL), &(bs_pool2d_desc){.kind = BS_POOL_MAX}), one), "2 H / 2 is H");
+    check(same_dims(g, bs_pool2d(g, bs_resize(g, one, NULL), &(bs_pool2d_desc){.kind = BS_POOL_MAX}), one),
+          "2 H / 2 is H");
     check(!same_dims(g, bs_resize(g, pooled, NULL), one) && g->status == BS_OK, "2 (H / 2) is not: H may be odd");
-    check(same_dims(g, bs_slice(g, bs_concat(g, (bs_value[]){one, four}, 2, 0), &(bs_slice_desc){.start = 1, .length = 4}), four), "channels joined and parted");
-    check(!same_dims(g, one, bs_input(g, "other", BS_F32, BS_SHAPE3(1, bs_symbol(g, "H", 64), w))), "symbols of one name are not one symbol");
-    check(!same_dims(g, bs_input(g, "p", BS_F32, BS_SHAPE1(BS_UPTO(9))), bs_input(g, "q", BS_F32, BS_SHAPE1(BS_UPTO(9)))), "nor are two BS_UPTO");
-    check(same_dims(g, bs_input(g, "c", BS_F32, BS_SHAPE1(9)), bs_input(g, "d", BS_F32, BS_SHAPE1(9))), "constants are equal by value");
-    check(bs_shape_of(2, 3, 4, 0, 0).dim[1] == 4 && bs_times(g, 5, 3) == bs_times(g, 15, 1), "a constant times a factor is a constant");
+    check(same_dims(g,
+                    bs_slice(g, bs_concat(g, (bs_value[]){one, four}, 2, 0), &(bs_slice_desc){.start = 1, .length = 4}),
+                    four),
+          "channels joined and parted");
+    check(!same_dims(g, one, bs_input(g, "other", BS_F32, BS_SHAPE3(1, bs_symbol(g, "H", 64), w))),
+          "symbols of one name are not one symbol");
+    check(
+        !same_dims(g, bs_input(g, "p", BS_F32, BS_SHAPE1(BS_UPTO(9))), bs_input(g, "q", BS_F32, BS_SHAPE1(BS_UPTO(9)))),
+        "nor are two BS_UPTO");
+    check(same_dims(g, bs_input(g, "c", BS_F32, BS_SHAPE1(9)), bs_input(g, "d", BS_F32, BS_SHAPE1(9))),
+          "constants are equal by value");
+    check(bs_shape_of(2, 3, 4, 0, 0).dim[1] == 4 && bs_times(g, 5, 3) == bs_times(g, 15, 1),
+          "a constant times a factor is a constant");
 }
 
 static void test_blocks(void)

@@ -37,7 +37,8 @@ static bool lives_are_apart(const bs_life *lives, int32_t count, uint64_t total)
             return false;
         for (int32_t k = 0; k < i; k++) {
             const bool together = lives[i].first <= lives[k].last && lives[k].first <= lives[i].last;
-            const bool overlap = lives[i].offset < lives[k].offset + lives[k].bytes && lives[k].offset < lives[i].offset + lives[i].bytes;
+            const bool overlap = lives[i].offset < lives[k].offset + lives[k].bytes &&
+                                 lives[k].offset < lives[i].offset + lives[i].bytes;
             if (together && overlap && lives[i].bytes && lives[k].bytes)
                 return false;
         }
@@ -57,7 +58,8 @@ static void test_placing(void)
         for (int32_t i = 0; i < count; i++) {
             lives[i].first = check_below(span);
             lives[i].last = lives[i].first + check_below(1 + span / 3);
-            lives[i].bytes = rg_flip(10) ? 0 : (uint64_t)BS_ALIGNMENT * (uint64_t)(1 + check_below(rg_flip(50) ? 4 : 200));
+            lives[i].bytes =
+                rg_flip(10) ? 0 : (uint64_t)BS_ALIGNMENT * (uint64_t)(1 + check_below(rg_flip(50) ? 4 : 200));
         }
         const uint64_t total = bs_plan_place(lives, order, count), least = most_alive(lives, count);
         const double ratio = least ? (double)total / (double)least : 1;
@@ -73,7 +75,10 @@ static void test_placing(void)
 
 /* ----------------------------------------------------------------------------- who is alive when, by the instructions */
 
-typedef struct span_of { int32_t first, last; bool read_first; } span_of;
+typedef struct span_of {
+    int32_t first, last;
+    bool read_first;
+} span_of;
 
 typedef struct watch {
     const bs_plan *plan;
@@ -83,10 +88,12 @@ typedef struct watch {
 
 static void see(watch *w, int32_t value, int32_t time, bool writes)
 {
-    while (value > 0 && (w->plan->values[value].place == BS_PLACE_VIEW || w->plan->values[value].place == BS_PLACE_FRAME))
+    while (value > 0 &&
+           (w->plan->values[value].place == BS_PLACE_VIEW || w->plan->values[value].place == BS_PLACE_FRAME))
         value = w->plan->values[value].source;
     const bs_value_plan *v = &w->plan->values[value];
-    const bool here = w->scope < 0 ? v->place == BS_PLACE_TRANSIENT : v->place == BS_PLACE_SCRATCH && v->scope == w->scope;
+    const bool here =
+        w->scope < 0 ? v->place == BS_PLACE_TRANSIENT : v->place == BS_PLACE_SCRATCH && v->scope == w->scope;
     if (value == 0 || !here)
         return;
     span_of *s = &w->spans[value];
@@ -131,7 +138,8 @@ static void see_instr(watch *w, const bs_instr *i, int32_t time)
         for (int32_t k = 0; k < n_in && !forced; k++)
             see(w, in[k], time, false);
         for (int32_t n = 1; n < g->n_nodes; n++)
-            if (w->plan->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price) && g->nodes[n].router == node->router)
+            if (w->plan->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price) &&
+                g->nodes[n].router == node->router)
                 see(w, g->nodes[n].first_out, time, true);
         break;
     case BS_INSTR_REGION:
@@ -144,7 +152,8 @@ static void see_instr(watch *w, const bs_instr *i, int32_t time)
 
 static void watch_scope(watch *w, const bs_plan *plan, int32_t scope)
 {
-    const int32_t first = scope < 0 ? 0 : plan->parts[scope].first, count = scope < 0 ? plan->n_top : plan->parts[scope].count;
+    const int32_t first = scope < 0 ? 0 : plan->parts[scope].first,
+                  count = scope < 0 ? plan->n_top : plan->parts[scope].count;
     w->plan = plan;
     w->scope = scope;
     for (int32_t v = 0; v < plan->graph->n_values; v++)
@@ -156,10 +165,12 @@ static void watch_scope(watch *w, const bs_plan *plan, int32_t scope)
 /* Rows of different paths of a router are packed: they may share one slab, row size and all. */
 static bool shares_slab(const bs_plan *p, int32_t u, int32_t v)
 {
-    const bs_domain *a_domain = &p->graph->domains[p->graph->values[u].domain], *b_domain = &p->graph->domains[p->graph->values[v].domain];
+    const bs_domain *a_domain = &p->graph->domains[p->graph->values[u].domain],
+                    *b_domain = &p->graph->domains[p->graph->values[v].domain];
     const bs_value_plan *x = &p->values[u], *y = &p->values[v];
-    return a_domain->kind == BS_DOMAIN_PATH && b_domain->kind == BS_DOMAIN_PATH && a_domain->router == b_domain->router &&
-           a_domain->path != b_domain->path && x->offset == y->offset && x->row_bytes == y->row_bytes && x->rows == y->rows;
+    return a_domain->kind == BS_DOMAIN_PATH && b_domain->kind == BS_DOMAIN_PATH &&
+           a_domain->router == b_domain->router && a_domain->path != b_domain->path && x->offset == y->offset &&
+           x->row_bytes == y->row_bytes && x->rows == y->rows;
 }
 
 /* Whether all values of a scope lie apart, within `bytes`, and are written before they are read. */
@@ -175,7 +186,8 @@ static bool scope_is_sound(watch *w, uint64_t bytes)
             return false;
         for (int32_t v = 1; v < u; v++) {
             const bs_value_plan *y = &p->values[v];
-            const bool together = w->spans[v].first >= 0 && w->spans[u].first <= w->spans[v].last && w->spans[v].first <= w->spans[u].last;
+            const bool together = w->spans[v].first >= 0 && w->spans[u].first <= w->spans[v].last &&
+                                  w->spans[v].first <= w->spans[u].last;
             const bool overlap = x->offset < y->offset + y->row_bytes * (uint64_t)y->rows && y->offset < x_end;
             if (together && overlap && !shares_slab(p, u, v))
                 return false;
@@ -221,7 +233,8 @@ static int32_t breaks_when_moved(bs_plan *p)
 
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
-    int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed, fills, slabs, forced, sizes;
+    int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
+        fills, slabs, forced, sizes;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -340,8 +353,8 @@ static bool try_graph(const bs_graph *g, coverage *c, int32_t plans)
         const bool ok = runs_agree(&r, g, &d);
         bs_session_close(r.session);
         if (!ok) {
-            printf("  order %d, %d threads, patches of %d, %d forced, %s\n", d.order, d.threads, d.patch_size, d.n_forces,
-                   unshared ? "nothing shared" : "shared");
+            printf("  order %d, %d threads, patches of %d, %d forced, %s\n", d.order, d.threads, d.patch_size,
+                   d.n_forces, unshared ? "nothing shared" : "shared");
             return false;
         }
     }
@@ -363,19 +376,23 @@ static void test_random_graphs(uint64_t seed, int32_t count)
         c.graphs++;
         if (try_graph(g, &c, 4))
             continue;
-        printf("  graph %llu, N %d, H %d, W %d: %s\n", (unsigned long long)(seed + (uint64_t)i), (int)a.extent[0], (int)a.extent[1],
-               (int)a.extent[2], a.why);
+        printf("  graph %llu, N %d, H %d, W %d: %s\n", (unsigned long long)(seed + (uint64_t)i), (int)a.extent[0],
+               (int)a.extent[1], (int)a.extent[2], a.why);
         wrong++;
     }
-    check(wrong == 0, "%d random graphs: any order, threads, patches, sharing and paint give what the definition gives", c.graphs);
+    check(wrong == 0, "%d random graphs: any order, threads, patches, sharing and paint give what the definition gives",
+          c.graphs);
     check(c.refused == 0, "the builder takes what the generator makes");
     check(c.sound == c.plans, "no two values of %d plans share bytes while both are needed", c.plans);
-    check(c.noticed == c.moved && c.moved > c.plans / 2, "the checker notices a value that is put on another's bytes, in %d plans", c.moved);
-    printf("  plans with regions %d, decisions in tiles %d, torn domains %d, states in place %d, rows straight into frames %d\n",
+    check(c.noticed == c.moved && c.moved > c.plans / 2,
+          "the checker notices a value that is put on another's bytes, in %d plans", c.moved);
+    printf("  plans with regions %d, decisions in tiles %d, torn domains %d, states in place %d, rows straight into "
+           "frames %d\n",
            c.regions, c.in_tile, c.torn, c.in_place, c.frames);
-    printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed, c.fills, c.slabs,
-           c.forced, c.sizes);
-    check(c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed && c.fills && c.slabs && c.forced && c.sizes,
+    printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed,
+           c.fills, c.slabs, c.forced, c.sizes);
+    check(c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed && c.fills && c.slabs &&
+              c.forced && c.sizes,
           "random graphs reach every kind of lowering");
 }
 
@@ -404,8 +421,10 @@ static bs_graph *fixed_net(bool table)
         net_add_whole(&weights, names[i][1], 1, line);
     }
     const bs_dim h = bs_symbol(g, "H", 26), w = bs_symbol(g, "W", 21);
-    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, h, w)), &(bs_patches_desc){.size = 8});
-    const bs_value x = bs_conv2d(g, cells, &(bs_conv2d_desc){.name = "before", .out = 2, .act = BS_CLIP, .act_param = 8});
+    const bs_value cells =
+        bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, h, w)), &(bs_patches_desc){.size = 8});
+    const bs_value x =
+        bs_conv2d(g, cells, &(bs_conv2d_desc){.name = "before", .out = 2, .act = BS_CLIP, .act_param = 8});
     const bs_value pooled = bs_pool2d(g, x, &(bs_pool2d_desc){.name = "pooled", .kind = BS_POOL_MAX, .global = 1});
     const bs_value score = bs_linear(g, pooled, &(bs_linear_desc){.name = "classes", .out = 2});
     const bs_router r = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = "route", .paths = 2});
@@ -441,7 +460,8 @@ static bool starts(rig *r, int32_t which, uint64_t less)
     memset(&desc, 0, sizeof desc);
     desc.weights = bs_weights_from_table(&weights.table);
     bs_plan_sizes(r->plan, &r->sizes);
-    const uint64_t bytes[3] = {r->sizes.persistent - (which == 0 ? less : 0), r->sizes.transient - (which == 1 ? less : 0),
+    const uint64_t bytes[3] = {r->sizes.persistent - (which == 0 ? less : 0),
+                               r->sizes.transient - (which == 1 ? less : 0),
                                r->sizes.staging - (which == 2 ? less : 0)};
     r->persistent = ag_arena(&r->memory.persistent, "persistent", ag_persistent, sizeof ag_persistent, bytes[0], 0xFF);
     r->transient = ag_arena(&r->memory.transient, "transient", ag_transient, sizeof ag_transient, bytes[1], 0xFF);
@@ -458,15 +478,19 @@ static void test_exact_arenas(void)
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
         rig r;
         const bs_plan_desc d = {.order = order, .threads = 3};
-        check(rig_plan(&r, fixed_net(false), &d) && starts(&r, -1, 0), "a session takes exactly the planned bytes, order %d", order);
-        check(r.memory.persistent.used == r.sizes.persistent && r.memory.transient.used == r.sizes.transient && r.memory.staging.used == 0 &&
-                  r.memory.staging.high_water == r.sizes.staging,
+        check(rig_plan(&r, fixed_net(false), &d) && starts(&r, -1, 0),
+              "a session takes exactly the planned bytes, order %d", order);
+        check(r.memory.persistent.used == r.sizes.persistent && r.memory.transient.used == r.sizes.transient &&
+                  r.memory.staging.used == 0 && r.memory.staging.high_water == r.sizes.staging,
               "and all of them; staging only while weights are read");
         for (int32_t which = 0; which < 3; which++) {
-            const bs_arena *arena = which == 0 ? &r.memory.persistent : which == 1 ? &r.memory.transient : &r.memory.staging;
+            const bs_arena *arena = which == 0   ? &r.memory.persistent
+                                    : which == 1 ? &r.memory.transient
+                                                 : &r.memory.staging;
             const bool refused = !starts(&r, which, BS_ALIGNMENT);
-            check(refused && r.error.status == BS_ERROR_ARENA && r.error.arena && strcmp(r.error.arena, names[which]) == 0 &&
-                      r.error.needed == arena->size + BS_ALIGNMENT && r.error.available == arena->size && strstr(r.error.message, names[which]),
+            check(refused && r.error.status == BS_ERROR_ARENA && r.error.arena &&
+                      strcmp(r.error.arena, names[which]) == 0 && r.error.needed == arena->size + BS_ALIGNMENT &&
+                      r.error.available == arena->size && strstr(r.error.message, names[which]),
                   "%d bytes less: %s", BS_ALIGNMENT, r.error.message);
             check(r.memory.persistent.used == 0 && r.memory.transient.used == 0 && r.memory.staging.used == 0,
                   "a refused session gives back what it took (%s)", names[which]);
@@ -482,14 +506,18 @@ static void test_plan_arena(void)
     bs_error error;
     const size_t bytes = bs_plan_bytes(g, NULL);
     bs_arena_init(&arena, "persistent", ag_plan_memory, bytes - BS_ALIGNMENT);
-    check(!bs_plan_create(&arena, g, NULL, &error) && error.status == BS_ERROR_ARENA && error.needed == bytes && arena.used == 0,
+    check(!bs_plan_create(&arena, g, NULL, &error) && error.status == BS_ERROR_ARENA && error.needed == bytes &&
+              arena.used == 0,
           "a plan refuses too small an arena: %s", error.message);
     bs_arena_init(&arena, "persistent", ag_plan_memory, bytes);
-    check(bs_plan_create(&arena, g, NULL, &error) != NULL && arena.used == arena.size, "a plan takes what bs_plan_bytes says");
+    check(bs_plan_create(&arena, g, NULL, &error) != NULL && arena.used == arena.size,
+          "a plan takes what bs_plan_bytes says");
     bs_arena_init(&arena, "persistent", ag_plan_memory, sizeof ag_plan_memory);
-    check(!bs_plan_create(&arena, g, &(bs_plan_desc){.patch_size = 9000}, &error) && arena.used == 0 && error.status == BS_ERROR_ARGUMENT,
+    check(!bs_plan_create(&arena, g, &(bs_plan_desc){.patch_size = 9000}, &error) && arena.used == 0 &&
+              error.status == BS_ERROR_ARGUMENT,
           "a refused plan gives back what it took");
-    check(!bs_plan_create(NULL, g, NULL, &error) && error.status == BS_ERROR_ARGUMENT, "no arena is an error, not a crash");
+    check(!bs_plan_create(NULL, g, NULL, &error) && error.status == BS_ERROR_ARGUMENT,
+          "no arena is an error, not a crash");
 }
 
 static void test_threads(void)
@@ -500,7 +528,8 @@ static void test_threads(void)
         rig r;
         grows = rig_plan(&r, fixed_net(false), &(bs_plan_desc){.order = BS_ORDER_DEPTH, .threads = t}) && grows;
         bs_plan_sizes(r.plan, &now);
-        grows = grows && now.persistent >= before.persistent && now.transient >= before.transient && now.staging >= before.staging;
+        grows = grows && now.persistent >= before.persistent && now.transient >= before.transient &&
+                now.staging >= before.staging;
         linear = linear && now.transient == r.plan->transient_bytes + (uint64_t)t * r.plan->scratch_bytes;
         before = now;
     }
@@ -528,14 +557,18 @@ static void test_forced(void)
         const bs_plan_desc open = {.order = d.order};
         rig_plan(&free_rig, fixed_net(false), &open);
         bs_plan_sizes(free_rig.plan, &free_sizes);
-        check(forced.persistent < free_sizes.persistent && forced.transient <= free_sizes.transient, "in fewer bytes, order %d", d.order);
+        check(forced.persistent < free_sizes.persistent && forced.transient <= free_sizes.transient,
+              "in fewer bytes, order %d", d.order);
     }
     d.order = 0;
     rig r;
     d.forces[0].path = 2;
-    check(!rig_plan(&r, fixed_net(false), &d) && r.error.status == BS_ERROR_ARGUMENT && strstr(r.error.message, "route"), "%s", r.error.message);
+    check(!rig_plan(&r, fixed_net(false), &d) && r.error.status == BS_ERROR_ARGUMENT &&
+              strstr(r.error.message, "route"),
+          "%s", r.error.message);
     d.forces[0] = (bs_force){"none", 0};
-    check(!rig_plan(&r, fixed_net(false), &d) && r.error.status == BS_ERROR_ARGUMENT && strstr(r.error.message, "none"), "%s", r.error.message);
+    check(!rig_plan(&r, fixed_net(false), &d) && r.error.status == BS_ERROR_ARGUMENT && strstr(r.error.message, "none"),
+          "%s", r.error.message);
 }
 
 static void test_patch_sizes(void)
@@ -548,13 +581,17 @@ static void test_patch_sizes(void)
         }
     check(wrong == 0, "patches of 1 to 27 pixels, both orders %s", wrong ? a.why : "");
     rig r;
-    check(!rig_plan(&r, fixed_net(true), &(bs_plan_desc){.patch_size = 5}) && r.error.status == BS_ERROR_LIMIT, "%s", r.error.message);
+    check(!rig_plan(&r, fixed_net(true), &(bs_plan_desc){.patch_size = 5}) && r.error.status == BS_ERROR_LIMIT, "%s",
+          r.error.message);
     check(rig_plan(&r, fixed_net(true), &(bs_plan_desc){.patch_size = 9}), "larger patches fit a table of cells");
     bs_graph *g = new_graph();
-    const bs_value x = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(1, BS_UPTO(40), BS_UPTO(40))), &(bs_patches_desc){.size = 8});
+    const bs_value x = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(1, BS_UPTO(40), BS_UPTO(40))),
+                                  &(bs_patches_desc){.size = 8});
     bs_output(g, "small", bs_assemble(g, bs_pool2d(g, x, &(bs_pool2d_desc){.name = "halve", .kind = BS_POOL_MAX})));
     check(rig_plan(&r, g, &(bs_plan_desc){.patch_size = 6}), "a size that can be halved");
-    check(!rig_plan(&r, g, &(bs_plan_desc){.patch_size = 7}) && r.error.status == BS_ERROR_SHAPE && strstr(r.error.message, "halve"), "%s", r.error.message);
+    check(!rig_plan(&r, g, &(bs_plan_desc){.patch_size = 7}) && r.error.status == BS_ERROR_SHAPE &&
+              strstr(r.error.message, "halve"),
+          "%s", r.error.message);
 }
 
 /* Symbols take any extent up to the maximum, in one session. */
@@ -565,7 +602,8 @@ static void test_symbols(void)
         const bs_plan_desc d = {.conv = BS_CONV_FORCE_DIRECT, .order = order, .threads = 2};
         rig r;
         memset(&a, 0, sizeof a);
-        if (!check(rig_plan(&r, fixed_net(true), &d) && rig_session(&r, &weights.table, NULL, 0xFF), "a session for all sizes"))
+        if (!check(rig_plan(&r, fixed_net(true), &d) && rig_session(&r, &weights.table, NULL, 0xFF),
+                   "a session for all sizes"))
             continue;
         for (int64_t h = 1; h <= 26; h++)
             for (int64_t w = 1 + h % 4; w <= 21; w += 4) {
@@ -585,7 +623,8 @@ static void test_report(void)
     rig r;
     bool cut = rig_plan(&r, fixed_net(false), NULL);
     const size_t length = bs_plan_report(r.plan, report, sizeof report);
-    check(length < sizeof report && strlen(report) == length && strstr(report, "transient"), "the report is %d characters", (int)length);
+    check(length < sizeof report && strlen(report) == length && strstr(report, "transient"),
+          "the report is %d characters", (int)length);
     for (size_t bytes = 0; bytes < 300; bytes++) {
         char piece[304];
         memset(piece, 'x', sizeof piece);
@@ -597,14 +636,25 @@ static void test_report(void)
 
 static void test_wrong_descriptions(void)
 {
-    static const bs_plan_desc wrong[] = {{.threads = -1}, {.threads = 65}, {.tier = 9}, {.tier = -1}, {.order = 3}, {.order = -1},
-                                         {.conv = BS_CONV_FORCE_REFERENCE + 1}, {.conv = -1}, {.patch_size = -1}, {.patch_size = 8193}, {.n_forces = 17}, {.n_forces = -1},
+    static const bs_plan_desc wrong[] = {{.threads = -1},
+                                         {.threads = 65},
+                                         {.tier = 9},
+                                         {.tier = -1},
+                                         {.order = 3},
+                                         {.order = -1},
+                                         {.conv = BS_CONV_FORCE_REFERENCE + 1},
+                                         {.conv = -1},
+                                         {.patch_size = -1},
+                                         {.patch_size = 8193},
+                                         {.n_forces = 17},
+                                         {.n_forces = -1},
                                          {.n_forces = 1}};
     int32_t refused = 0;
     const int32_t count = (int32_t)(sizeof wrong / sizeof *wrong);
     for (int32_t i = 0; i < count; i++) {
         rig r;
-        refused += !rig_plan(&r, fixed_net(false), &wrong[i]) && r.error.status == BS_ERROR_ARGUMENT && r.error.message[0];
+        refused +=
+            !rig_plan(&r, fixed_net(false), &wrong[i]) && r.error.status == BS_ERROR_ARGUMENT && r.error.message[0];
     }
     check(refused == count, "%d of %d wrong plan descriptions are refused by a message", refused, count);
 }
@@ -614,7 +664,7 @@ int main(int argc, char **argv)
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     check_seed(seed);
     test_placing();
-    test_random_graphs(seed * 1000, argc > 2 ? atoi(argv[2]) : 150);
+    test_random_graphs(seed * 1000, argc > 2 ? atoi(argv[2]) : 200);
     test_exact_arenas();
     test_plan_arena();
     test_threads();

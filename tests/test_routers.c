@@ -47,7 +47,8 @@ static int32_t score_width(const bs_route_desc *d)
 
 static bool takes(bs_protocol protocol, bs_dtype dtype)
 {
-    const bool f32_only = protocol == BS_ROUTE_THRESHOLD || protocol == BS_ROUTE_RESIDUAL_THRESHOLD || protocol == BS_ROUTE_BINARY;
+    const bool f32_only =
+        protocol == BS_ROUTE_THRESHOLD || protocol == BS_ROUTE_RESIDUAL_THRESHOLD || protocol == BS_ROUTE_BINARY;
     const bool i32_only = protocol == BS_ROUTE_LABEL || protocol == BS_ROUTE_TABLE || protocol == BS_ROUTE_BUDGET;
     return dtype == BS_F32 ? !i32_only : !f32_only;
 }
@@ -56,10 +57,12 @@ static trial random_trial(bs_protocol protocol, bs_dtype dtype)
 {
     trial t;
     memset(&t, 0, sizeof t);
-    t.d = (bs_route_desc){.name = "r", .protocol = (int32_t)protocol, .paths = rg_flip(10) ? BS_MAX_PATHS : 1 + check_below(8)};
+    t.d = (bs_route_desc){
+        .name = "r", .protocol = (int32_t)protocol, .paths = rg_flip(10) ? BS_MAX_PATHS : 1 + check_below(8)};
     t.dtype = dtype;
-    t.fill = protocol == BS_ROUTE_LABEL || protocol == BS_ROUTE_TABLE || protocol == BS_ROUTE_CALLBACK ? FILL_SMALL
-                                                                                                        : (fill)(check_below(2) * (dtype == BS_F32 ? 1 : 2));
+    t.fill = protocol == BS_ROUTE_LABEL || protocol == BS_ROUTE_TABLE || protocol == BS_ROUTE_CALLBACK
+                 ? FILL_SMALL
+                 : (fill)(check_below(2) * (dtype == BS_F32 ? 1 : 2));
     t.rows = 1 + check_below(70);
     t.knob = rg_flip(60);
     t.d.threshold = (float)(check_below(9) - 4) / 2;
@@ -89,7 +92,8 @@ static trial random_trial(bs_protocol protocol, bs_dtype dtype)
 /* One output for every way to gather that the router allows, of a tensor with work on its paths and of one without. */
 static void add_gathers(bs_graph *g, const trial *t, bs_router r, bs_value x, bs_value z)
 {
-    static const char *const names[2][4] = {{"place", "add", "weighted", "select"}, {"place_on", "add_on", "weighted_on", "select_on"}};
+    static const char *const names[2][4] = {{"place", "add", "weighted", "select"},
+                                            {"place_on", "add_on", "weighted_on", "select_on"}};
     bs_value worked[BS_MAX_PATHS], moved[BS_MAX_PATHS];
     const bool many = g->routers[r.id].max_paths_per_cell > 1;
     const int32_t missing = rg_flip(50) ? check_below(t->d.paths) : -1;
@@ -106,7 +110,9 @@ static void add_gathers(bs_graph *g, const trial *t, bs_router r, bs_value x, bs
             const bs_value all = bs_gather(g, r, worked, on ? x : none, &(bs_gather_desc){.mode = mode});
             bs_output(g, names[on][mode], bs_collect(g, all));
         }
-    bs_output(g, "moved", bs_collect(g, bs_gather(g, r, moved, none, &(bs_gather_desc){.mode = many ? BS_GATHER_SELECT : BS_GATHER_PLACE})));
+    bs_output(g, "moved",
+              bs_collect(g, bs_gather(g, r, moved, none,
+                                      &(bs_gather_desc){.mode = many ? BS_GATHER_SELECT : BS_GATHER_PLACE})));
 }
 
 static void add_weights(const trial *t)
@@ -126,9 +132,12 @@ static bs_graph *trial_graph(const trial *t)
     const bs_dim h = bs_symbol(g, "H", 40), w = bs_symbol(g, "W", 30);
     const bs_dim n = t->patches ? 20 : bs_symbol(g, "N", 100);
     const bs_value knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
-    const bs_value like = t->patches ? bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(1, h, w)), &(bs_patches_desc){.size = 8}) : (bs_value){0};
+    const bs_value like =
+        t->patches ? bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(1, h, w)), &(bs_patches_desc){.size = 8})
+                   : (bs_value){0};
     const bs_value score = bs_rows(g, bs_input(g, "scores", t->dtype, BS_SHAPE2(n, t->width)), like);
-    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, 4)), like), z = bs_rows(g, bs_input(g, "z", BS_I32, BS_SHAPE2(n, 3)), like);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, 4)), like),
+                   z = bs_rows(g, bs_input(g, "z", BS_I32, BS_SHAPE2(n, 3)), like);
     add_weights(t);
     const bs_router r = bs_route(g, score, t->knob ? knob : (bs_value){0}, &t->d);
     add_gathers(g, t, r, x, z);
@@ -154,7 +163,9 @@ static void fill_scores(const trial *t)
     int64_t count;
     double *scores = source_data("scores", &count);
     for (int64_t i = 0; i < count; i++) {
-        scores[i] = t->fill == FILL_FLOAT ? (double)(8 * check_float()) : t->fill == FILL_LARGE ? (1 << 30) + check_below(9) : check_below(17) - 8;
+        scores[i] = t->fill == FILL_FLOAT   ? (double)(8 * check_float())
+                    : t->fill == FILL_LARGE ? (1 << 30) + check_below(9)
+                                            : check_below(17) - 8;
         if (t->d.protocol == BS_ROUTE_LABEL)
             scores[i] = check_below(t->d.paths);
         if (t->d.protocol == BS_ROUTE_TABLE)
@@ -245,8 +256,8 @@ static bool trial_runs(const trial *t)
         bs_session_close(r.session);
     }
     if (!ok)
-        printf("  %s, %d paths, k %d, width %d, %d rows, %s%s: %s\n", bs_protocol_name((bs_protocol)t->d.protocol), t->d.paths, t->d.k, t->width,
-               t->rows, fill_names[t->fill], t->patches ? ", patches" : "", a.why);
+        printf("  %s, %d paths, k %d, width %d, %d rows, %s%s: %s\n", bs_protocol_name((bs_protocol)t->d.protocol),
+               t->d.paths, t->d.k, t->width, t->rows, fill_names[t->fill], t->patches ? ", patches" : "", a.why);
     return ok;
 }
 
@@ -264,7 +275,8 @@ static void test_protocols(void)
                 t.patches = i % 3 == 2;
                 wrong += !trial_runs(&t);
             }
-            check(wrong == 0, "%s of %s scores decides, moves and gathers as defined", bs_protocol_name(p), bs_dtype_name(dtype));
+            check(wrong == 0, "%s of %s scores decides, moves and gathers as defined", bs_protocol_name(p),
+                  bs_dtype_name(dtype));
         }
 }
 
@@ -293,9 +305,11 @@ static bool refuses(const trial *t, int32_t order, const char *input, double bad
     const double good = *at;
     bool ok = against_run(&a, r.session);
     *at = bad;
-    ok = ok && !against_run(&a, r.session) && a.oracle.status == BS_ERROR_DATA; /* the oracle refuses before the session is asked */
+    ok = ok && !against_run(&a, r.session) &&
+         a.oracle.status == BS_ERROR_DATA; /* the oracle refuses before the session is asked */
     bs_buffer kept[AG_SOURCES];
-    ok = ok && ag_bind_inputs(&a, r.session, kept) && bs_run(r.session, &a.error) == BS_ERROR_DATA && strstr(a.error.message, "\"r\"");
+    ok = ok && ag_bind_inputs(&a, r.session, kept) && bs_run(r.session, &a.error) == BS_ERROR_DATA &&
+         strstr(a.error.message, "\"r\"");
     *at = good;
     ok = ok && against_run(&a, r.session);
     bs_session_close(r.session);
@@ -312,7 +326,8 @@ static void test_bad_scores(void)
         for (int32_t order = 1; order <= 2; order++)
             for (int32_t last = 0; last < 2; last++) {
                 if (p == BS_ROUTE_LABEL || p == BS_ROUTE_TABLE)
-                    ok = ok && refuses(&t, order, "scores", -1, last) && refuses(&t, order, "scores", p == BS_ROUTE_LABEL ? t.d.paths : 9, last);
+                    ok = ok && refuses(&t, order, "scores", -1, last) &&
+                         refuses(&t, order, "scores", p == BS_ROUTE_LABEL ? t.d.paths : 9, last);
                 else if (p != BS_ROUTE_BUDGET)
                     ok = ok && refuses(&t, order, "scores", NAN, last);
                 if (p != BS_ROUTE_CALLBACK || last)
@@ -328,9 +343,9 @@ static void test_bad_scores(void)
         for (int32_t i = 0; i < 9; i++)
             t.ints[0][i] = entry;
         if (trial_open(&r, trial_graph(&t), &t, &(bs_plan_desc){.threads = 1})) {
-            bs_buffer kept[AG_SOURCES];
-            against_run(&a, r.session); /* binds the outputs */
-            refused += ag_bind_inputs(&a, r.session, kept) && bs_run(r.session, NULL) == BS_ERROR_UNBOUND;
+            bs_buffer inputs[AG_SOURCES], outputs[AG_SOURCES];
+            refused += !ag_too_small(&a) && against_bind(&a, r.session, inputs, outputs) &&
+                       bs_run(r.session, NULL) == BS_ERROR_DATA;
         }
         bs_session_close(r.session);
     }
@@ -351,13 +366,15 @@ static void test_callback(void)
             bad_path = paths[i];
             bs_set_route(r.session, "r", bad_callback, NULL, NULL);
             const bs_status status = bs_run(r.session, &r.error);
-            ok = ok && (status == expected[i] || (i == 2 && status == BS_ERROR_DATA));
+            ok = ok && status == expected[i];
         }
         bs_set_route(r.session, "r", NULL, NULL, NULL);
         ok = ok && bs_run(r.session, &r.error) == BS_ERROR_UNBOUND;
         bs_set_route(r.session, "r", rg_callback_run, &callback_paths, NULL);
-        check(ok && against_run(&a, r.session), "a callback's bad path, its own error and its absence are errors, order %d", order);
-        check(bs_set_route(r.session, "none", rg_callback_run, NULL, &r.error) == BS_ERROR_ARGUMENT, "%s", r.error.message);
+        check(ok && against_run(&a, r.session),
+              "a callback's bad path, its own error and its absence are errors, order %d", order);
+        check(bs_set_route(r.session, "none", rg_callback_run, NULL, &r.error) == BS_ERROR_ARGUMENT, "%s",
+              r.error.message);
         bs_session_close(r.session);
     }
 }
@@ -371,7 +388,11 @@ static bs_value nested(bs_graph *g, bs_value x, bs_value score, int32_t level, b
     bs_value out[3] = {{0}, {0}, {0}};
     char name[32];
     snprintf(name, sizeof name, "level%d.%d", level, g->n_routers);
-    bs_route_desc d = {.name = name, .protocol = level == 1 ? BS_ROUTE_TOPK : BS_ROUTE_THRESHOLD, .paths = 3, .k = 2, .threshold = (float)level - 1};
+    bs_route_desc d = {.name = name,
+                       .protocol = level == 1 ? BS_ROUTE_TOPK : BS_ROUTE_THRESHOLD,
+                       .paths = 3,
+                       .k = 2,
+                       .threshold = (float)level - 1};
     const bs_router r = bs_route(g, score, (bs_value){0}, &d);
     for (int32_t p = 0; p < 3; p++) {
         bs_value y = bs_scatter(g, r, p, x), s = bs_scatter(g, r, p, score);
@@ -387,7 +408,9 @@ static bs_value nested(bs_graph *g, bs_value x, bs_value score, int32_t level, b
 
 static bs_graph *nested_graph(bool image)
 {
-    static const char *const names[3][2] = {{"conv.top.weight", "conv.top.bias"}, {"conv.middle.weight", "conv.middle.bias"}, {"conv.bottom.weight", "conv.bottom.bias"}};
+    static const char *const names[3][2] = {{"conv.top.weight", "conv.top.bias"},
+                                            {"conv.middle.weight", "conv.middle.bias"},
+                                            {"conv.bottom.weight", "conv.bottom.bias"}};
     static const int64_t conv[4] = {1, 1, 3, 3}, one[1] = {1};
     bs_graph *g = new_graph();
     for (int32_t i = 0; i < 3; i++) {
@@ -397,11 +420,14 @@ static bs_graph *nested_graph(bool image)
     if (!image) {
         const bs_dim n = bs_symbol(g, "N", 100);
         const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, 4)), (bs_value){0});
-        bs_output(g, "y", bs_collect(g, nested(g, x, bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(n, 3)), (bs_value){0}), 0, false)));
+        bs_output(g, "y",
+                  bs_collect(g, nested(g, x, bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(n, 3)), (bs_value){0}),
+                                       0, false)));
         return g;
     }
     const bs_dim h = bs_symbol(g, "H", 40), w = bs_symbol(g, "W", 30);
-    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(1, h, w)), &(bs_patches_desc){.size = 8});
+    const bs_value cells =
+        bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(1, h, w)), &(bs_patches_desc){.size = 8});
     const bs_value y = nested(g, cells, bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(20, 3)), cells), 0, true);
     bs_output(g, "y", bs_assemble(g, bs_clip(g, y, -100, 100)));
     return g;
@@ -432,7 +458,8 @@ static void test_nested(void)
             }
             bs_session_close(r.session);
         }
-        check(wrong == 0, "routers in routers in routers, %s, both orders, 1 to 4 threads", image ? "patches with halos" : "rows");
+        check(wrong == 0, "routers in routers in routers, %s, both orders, 1 to 4 threads",
+              image ? "patches with halos" : "rows");
         check(plans == 4, "depth first, inner routers decide tile by tile");
     }
 }
@@ -444,16 +471,21 @@ static bs_graph *wide_graph(bs_protocol protocol)
     bs_graph *g = new_graph();
     const bs_dim n = bs_symbol(g, "N", 100);
     const bs_dtype dtype = protocol == BS_ROUTE_BUDGET ? BS_I32 : BS_F32;
-    const bs_value knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1)), x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, 4)), none);
+    const bs_value knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1)),
+                   x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, 4)), none);
     const bs_value halves = bs_rows(g, bs_input(g, "halves", BS_F32, BS_SHAPE2(n, 1)), none);
     bs_value score = bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(n, 3)), none);
     if (dtype == BS_I32)
         score = bs_convert(g, bs_activation(g, score, BS_RELU, 0), &(bs_convert_desc){.dtype = BS_I32});
     net_add_ints(&weights, "r.cost", 3, cost);
     net_add_ints(&weights, "r.path", 3, path);
-    const bs_router half = bs_route(g, halves, none, &(bs_route_desc){.name = "half", .protocol = BS_ROUTE_BINARY, .paths = 2});
+    const bs_router half =
+        bs_route(g, halves, none, &(bs_route_desc){.name = "half", .protocol = BS_ROUTE_BINARY, .paths = 2});
     const bs_value inside = bs_scatter(g, half, 0, x);
-    const bs_router r = bs_route(g, bs_scatter(g, half, 0, score), knob, &(bs_route_desc){.name = "r", .protocol = (int32_t)protocol, .paths = 3, .capacity = protocol == BS_ROUTE_CAPACITY ? 9 : 0});
+    const bs_router r = bs_route(
+        g, bs_scatter(g, half, 0, score), knob,
+        &(bs_route_desc){
+            .name = "r", .protocol = (int32_t)protocol, .paths = 3, .capacity = protocol == BS_ROUTE_CAPACITY ? 9 : 0});
     bs_value out[3], all[2];
     for (int32_t p = 0; p < 3; p++)
         out[p] = bs_affine(g, bs_scatter(g, r, p, inside), 1, (float)p);
@@ -463,7 +495,10 @@ static bs_graph *wide_graph(bs_protocol protocol)
     return g;
 }
 
-typedef struct calls { pthread_t thread; int32_t calls, rows, elsewhere; } calls;
+typedef struct calls {
+    pthread_t thread;
+    int32_t calls, rows, elsewhere;
+} calls;
 
 static bs_status counted_callback(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path)
 {
@@ -501,7 +536,8 @@ static void test_wide_below(void)
             }
             bs_session_close(r.session);
         }
-        check(wrong == 0, "%s below another router decides over all its rows, both orders %s", bs_protocol_name(protocols[k]), wrong ? a.why : "");
+        check(wrong == 0, "%s below another router decides over all its rows, both orders %s",
+              bs_protocol_name(protocols[k]), wrong ? a.why : "");
         check(once && c.elsewhere == 0, "a callback is asked once, on the thread of bs_run");
     }
 }
@@ -510,7 +546,9 @@ static void test_wide_below(void)
 
 enum { CELLS = 6, VARIANTS = 3 };
 
-typedef struct budget { double loss, cost; } budget;
+typedef struct budget {
+    double loss, cost;
+} budget;
 
 /* What a choice of variants costs and loses, each cell by its area. */
 static budget budget_of(const double *losses, const int32_t *cost, const double *area, int32_t code)
@@ -548,7 +586,8 @@ static void test_budget(void)
     enum { ROUNDS = 60 };
     int32_t wrong = 0, cheaper = 0, dearer = 0, steep = 0;
     for (int32_t i = 0; i < ROUNDS; i++) {
-        const bool is_steep = i % 6 == 5; /* losses so small beside the costs that no price of the grid is high enough */
+        const bool is_steep =
+            i % 6 == 5; /* losses so small beside the costs that no price of the grid is high enough */
         trial t = random_trial(BS_ROUTE_BUDGET, BS_I32);
         t.d.paths = t.width = VARIANTS;
         t.d.capacity = t.d.fallback = 0;
@@ -585,7 +624,9 @@ static void test_budget(void)
         }
         bs_session_close(r.session);
     }
-    check(wrong == 0 && steep > 0, "a budget is kept, and no choice that loses as little is cheaper (brute force over %d choices) %s", 729, wrong ? a.why : "");
+    check(wrong == 0 && steep > 0,
+          "a budget is kept, and no choice that loses as little is cheaper (brute force over %d choices) %s", 729,
+          wrong ? a.why : "");
     check(dearer == 0 && cheaper > ROUNDS, "a larger budget never costs more");
 }
 
@@ -598,7 +639,9 @@ static void test_capacity_scales(void)
     static float scores[ROWS][8], x[ROWS], y[ROWS];
     const bs_value score = bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(ROWS, 8)), (bs_value){0});
     const bs_value in = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, 1)), (bs_value){0});
-    const bs_router r = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_CAPACITY, .paths = 8, .k = 2, .capacity = 10000});
+    const bs_router r =
+        bs_route(g, score, (bs_value){0},
+                 &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_CAPACITY, .paths = 8, .k = 2, .capacity = 10000});
     bs_value out[8];
     for (int32_t p = 0; p < 8; p++)
         out[p] = bs_scatter(g, r, p, in);
@@ -609,7 +652,9 @@ static void test_capacity_scales(void)
         x[i] = 1;
     rig rg_of;
     const bool ok = rig_plan(&rg_of, g, NULL) && rig_session(&rg_of, NULL, NULL, 0);
-    const bs_buffer s = {scores, BS_F32, 2, {ROWS, 8, 0, 0}, {0, 0, 0, 0}}, bx = {x, BS_F32, 2, {ROWS, 1, 0, 0}, {0, 0, 0, 0}}, by = {y, BS_F32, 2, {ROWS, 1, 0, 0}, {0, 0, 0, 0}};
+    const bs_buffer s = {scores, BS_F32, 2, {ROWS, 8, 0, 0}, {0, 0, 0, 0}},
+                    bx = {x, BS_F32, 2, {ROWS, 1, 0, 0}, {0, 0, 0, 0}},
+                    by = {y, BS_F32, 2, {ROWS, 1, 0, 0}, {0, 0, 0, 0}};
     bs_bind(rg_of.session, "scores", &s, NULL);
     bs_bind(rg_of.session, "x", &bx, NULL);
     bs_bind(rg_of.session, "y", &by, NULL);
@@ -624,7 +669,8 @@ static void test_capacity_scales(void)
         kept += d.counts[p];
     for (int32_t i = 0; i < ROWS; i++)
         sum += (double)y[i];
-    check(ran && kept + d.dropped == 2 * ROWS && kept <= 80000 && sum == (double)kept, "capacity keeps %lld of %d choices, drops %lld", (long long)kept, 2 * ROWS, (long long)d.dropped);
+    check(ran && kept + d.dropped == 2 * ROWS && kept <= 80000 && sum == (double)kept,
+          "capacity keeps %lld of %d choices, drops %lld", (long long)kept, 2 * ROWS, (long long)d.dropped);
     check(seconds < 3, "%d rows by priority: %.2f s, no square of them", ROWS, seconds);
     bs_session_close(rg_of.session);
 }
@@ -654,7 +700,9 @@ static bs_graph *experts_graph(void)
     net_add(&weights, "gate.bias", 1, gate, 0.1f);
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 64), WIDTH)), (bs_value){0});
     const bs_value score = bs_softmax(g, bs_linear(g, x, &(bs_linear_desc){.name = "gate", .out = EXPERTS}));
-    const bs_router r = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = "experts", .protocol = BS_ROUTE_TOPK, .paths = EXPERTS, .k = 2, .normalise = 1});
+    const bs_router r = bs_route(
+        g, score, (bs_value){0},
+        &(bs_route_desc){.name = "experts", .protocol = BS_ROUTE_TOPK, .paths = EXPERTS, .k = 2, .normalise = 1});
     bs_value out[EXPERTS];
     for (int32_t e = 0; e < EXPERTS; e++) {
         net_add(&weights, expert_names[e][1], 2, up, 0.3f);
@@ -721,8 +769,10 @@ static void test_experts(void)
     for (int32_t order = 1; order <= 2; order++)
         for (int32_t threads = 1; threads <= 4; threads++) {
             rig r;
-            const bs_buffer in = {x, BS_F32, 2, {TOKENS, WIDTH, 0, 0}, {0, 0, 0, 0}}, out = {y, BS_F32, 2, {TOKENS, WIDTH, 0, 0}, {0, 0, 0, 0}};
-            if (!rig_plan(&r, experts_graph(), &(bs_plan_desc){.order = order, .threads = threads}) || !rig_session(&r, &weights.table, NULL, 0xFF))
+            const bs_buffer in = {x, BS_F32, 2, {TOKENS, WIDTH, 0, 0}, {0, 0, 0, 0}},
+                            out = {y, BS_F32, 2, {TOKENS, WIDTH, 0, 0}, {0, 0, 0, 0}};
+            if (!rig_plan(&r, experts_graph(), &(bs_plan_desc){.order = order, .threads = threads}) ||
+                !rig_session(&r, &weights.table, NULL, 0xFF))
                 continue;
             bs_bind(r.session, "x", &in, NULL);
             bs_bind(r.session, "y", &out, NULL);

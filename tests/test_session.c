@@ -1,8 +1,10 @@
 /* Promises: what does not fit is refused by name before anything runs; states are what the last run wrote, in place or
  * copied, until a reset; a failure leaves nothing running and nothing taken, and the next attempt works. */
+#define _POSIX_C_SOURCE 200809L
 #include "against.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 static net_table weights;
@@ -31,8 +33,10 @@ static bs_graph *plain_net(void)
     bs_graph *g = new_graph();
     const bs_dim h = bs_symbol(g, "H", 26), w = bs_symbol(g, "W", 21);
     bs_output(g, "frame_out", bs_affine(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, h, w)), 2, 0));
-    bs_output(g, "grey_out", bs_convert(g, bs_input(g, "grey", BS_U8, BS_SHAPE3(1, h, w)), &(bs_convert_desc){.dtype = BS_F32}));
-    bs_output(g, "twice_out", bs_affine(g, bs_input(g, "twice", BS_F32, BS_SHAPE3(1, bs_times(g, h, 2), bs_times(g, w, 2))), 3, 0));
+    bs_output(g, "grey_out",
+              bs_convert(g, bs_input(g, "grey", BS_U8, BS_SHAPE3(1, h, w)), &(bs_convert_desc){.dtype = BS_F32}));
+    bs_output(g, "twice_out",
+              bs_affine(g, bs_input(g, "twice", BS_F32, BS_SHAPE3(1, bs_times(g, h, 2), bs_times(g, w, 2))), 3, 0));
     bs_output(g, "line_out", bs_affine(g, bs_input(g, "line", BS_F32, BS_SHAPE1(4)), 1, 1));
     return g;
 }
@@ -67,17 +71,20 @@ static void test_wrong_buffers(void)
         return;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const bs_status status = bs_bind(r.session, wrong[i].name, &wrong[i].buffer, &r.error);
-        check(status == wrong[i].status && r.error.status == status && strstr(r.error.message, wrong[i].word), "%s", r.error.message);
+        check(status == wrong[i].status && r.error.status == status && strstr(r.error.message, wrong[i].word), "%s",
+              r.error.message);
     }
     const bs_buffer b = dense(floats, BS_F32, 1, 4, 0, 0);
-    check(bs_bind(NULL, "line", &b, NULL) == BS_ERROR_ARGUMENT && bs_bind(r.session, NULL, &b, NULL) == BS_ERROR_ARGUMENT &&
+    check(bs_bind(NULL, "line", &b, NULL) == BS_ERROR_ARGUMENT &&
+              bs_bind(r.session, NULL, &b, NULL) == BS_ERROR_ARGUMENT &&
               bs_bind(r.session, "line", NULL, NULL) == BS_ERROR_ARGUMENT && bs_run(NULL, NULL) == BS_ERROR_ARGUMENT,
           "nothing at all is an error, not a crash");
     bs_session_close(r.session);
 }
 
 enum { PLAIN = 8 };
-static const char *const plain_names[PLAIN] = {"frame", "grey", "twice", "line", "frame_out", "grey_out", "twice_out", "line_out"};
+static const char *const plain_names[PLAIN] = {"frame",     "grey",     "twice",     "line",
+                                               "frame_out", "grey_out", "twice_out", "line_out"};
 
 /* Buffer k of the plain net for a frame of h x w. */
 static bs_buffer plain_buffer(int32_t k, int64_t h, int64_t w)
@@ -85,7 +92,8 @@ static bs_buffer plain_buffer(int32_t k, int64_t h, int64_t w)
     const int32_t kind = k % 4;
     if (kind == 3)
         return dense(floats[k], BS_F32, 1, 4, 0, 0);
-    return dense(floats[k], k == 1 ? BS_U8 : BS_F32, 3, kind == 0 ? 2 : 1, kind == 2 ? 2 * h : h, kind == 2 ? 2 * w : w);
+    return dense(floats[k], k == 1 ? BS_U8 : BS_F32, 3, kind == 0 ? 2 : 1, kind == 2 ? 2 * h : h,
+                 kind == 2 ? 2 * w : w);
 }
 
 static bool binds(bs_session *s, int32_t k, int64_t h, int64_t w)
@@ -117,7 +125,8 @@ static void test_disagreement(void)
             continue; /* the line has no symbols */
         binds(r.session, k, 5, 7);
         const bs_status status = bs_run(r.session, &r.error);
-        check(status == BS_ERROR_SHAPE && strstr(r.error.message, "dimension 2"), "%s alone is wider: %s", plain_names[k], r.error.message);
+        check(status == BS_ERROR_SHAPE && strstr(r.error.message, "dimension 2"), "%s alone is wider: %s",
+              plain_names[k], r.error.message);
         binds(r.session, k, 5, 6);
     }
     check(ok && bs_run(r.session, NULL) == BS_OK, "buffers that agree again run");
@@ -126,7 +135,8 @@ static void test_disagreement(void)
             ok = ok && binds(r.session, k, 22 - size, size);
         for (int32_t i = 0; i < 2 * (22 - size) * size; i++)
             floats[0][i] = (float)i;
-        ok = ok && bs_run(r.session, NULL) == BS_OK && floats[4][2 * (22 - size) * size - 1] == 2 * (float)(2 * (22 - size) * size - 1);
+        ok = ok && bs_run(r.session, NULL) == BS_OK &&
+             floats[4][2 * (22 - size) * size - 1] == 2 * (float)(2 * (22 - size) * size - 1);
     }
     check(ok, "sizes change from run to run");
     bs_session_close(r.session);
@@ -153,7 +163,8 @@ static void test_odd_strides(void)
         ok = ok && floats[4][i] == 2 * (float)(i / (H * W) * W + i % W);
     check(ok, "an input that repeats one line");
     const bs_buffer turned = {floats[4], BS_F32, 3, {2, H, W, 0}, {H * W, 1, H, 0}};
-    ok = ok && binds(r.session, 0, H, W) && bs_bind(r.session, "frame_out", &turned, NULL) == BS_OK && bs_run(r.session, NULL) == BS_OK;
+    ok = ok && binds(r.session, 0, H, W) && bs_bind(r.session, "frame_out", &turned, NULL) == BS_OK &&
+         bs_run(r.session, NULL) == BS_OK;
     for (int32_t i = 0; i < 2 * H * W; i++)
         ok = ok && floats[4][i / (H * W) * H * W + i % W * H + i / W % H] == 2 * (float)i;
     check(ok, "an output that is turned by its strides");
@@ -170,12 +181,16 @@ static bs_graph *reuse_net(void)
     net_add_whole(&weights, "conv.weight", 4, conv);
     net_add_whole(&weights, "conv.bias", 1, one);
     const bs_dim h = bs_symbol(g, "H", 26), w = bs_symbol(g, "W", 21);
-    const bs_value frame = bs_input(g, "frame", BS_F32, BS_SHAPE3(1, h, w)), before = bs_state(g, "before", BS_F32, BS_SHAPE3(1, h, w));
-    const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8}), old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
+    const bs_value frame = bs_input(g, "frame", BS_F32, BS_SHAPE3(1, h, w)),
+                   before = bs_state(g, "before", BS_F32, BS_SHAPE3(1, h, w));
+    const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8}),
+                   old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
     const bs_value change = bs_pool2d(g, bs_sub(g, cells, old), &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1});
-    const bs_router r = bs_route(g, change, (bs_value){0}, &(bs_route_desc){.name = "reuse", .protocol = BS_ROUTE_CALLBACK, .paths = 2});
+    const bs_router r = bs_route(g, change, (bs_value){0},
+                                 &(bs_route_desc){.name = "reuse", .protocol = BS_ROUTE_CALLBACK, .paths = 2});
     bs_value out[2] = {{0}, {0}};
-    out[1] = bs_conv2d(g, bs_scatter(g, r, 1, cells), &(bs_conv2d_desc){.name = "conv", .out = 1, .act = BS_CLIP, .act_param = 8});
+    out[1] = bs_conv2d(g, bs_scatter(g, r, 1, cells),
+                       &(bs_conv2d_desc){.name = "conv", .out = 1, .act = BS_CLIP, .act_param = 8});
     const bs_value result = bs_assemble(g, bs_gather(g, r, out, old, NULL));
     bs_state_write(g, before, result);
     bs_output(g, "result", result);
@@ -227,7 +242,8 @@ static void test_states(void)
             continue;
         const bs_graph *g = r.plan->graph;
         const int32_t result = bs_node_in(g, &g->nodes[g->n_nodes - 1])[0];
-        check((r.plan->values[result].place == BS_PLACE_STATE) == (order == BS_ORDER_DEPTH), "depth first, the result is made in the state itself");
+        check((r.plan->values[result].place == BS_PLACE_STATE) == (order == BS_ORDER_DEPTH),
+              "depth first, the result is made in the state itself");
         bool ok = !bs_state_valid(r.session);
         for (int32_t i = 0; i < 4; i++)
             ok = ok && runs(&r, &d, 26, 21) && bs_state_valid(r.session);
@@ -248,9 +264,9 @@ static void test_states(void)
 
 /* What else may be done with the last result beside making the next one in its place. */
 typedef enum hazard {
-    READ_LATER,      /* by a convolution of another region */
-    KEPT_ELSEWHERE,  /* as the residual of a second gather */
-    READ_BESIDE,     /* in the paths that write */
+    READ_LATER,     /* by a convolution of another region */
+    KEPT_ELSEWHERE, /* as the residual of a second gather */
+    READ_BESIDE,    /* in the paths that write */
     CONVOLVED_BESIDE,
     GIVEN_OUT,
     READ_AS_A_WHOLE,
@@ -273,12 +289,15 @@ static bs_graph *hazard_net(hazard h)
     const bs_shape shape = BS_SHAPE3(1, bs_symbol(g, "H", 26), bs_symbol(g, "W", 21));
     const bs_value frame = bs_input(g, "frame", BS_F32, shape), before = bs_state(g, "before", BS_F32, shape);
     const bs_value second = h == WRITTEN_TO_TWO ? bs_state(g, "second", BS_F32, shape) : (bs_value){0};
-    const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8}), old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
+    const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8}),
+                   old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
     const bs_value change = bs_pool2d(g, bs_sub(g, cells, old), &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1});
-    const bs_router r = bs_route(g, change, (bs_value){0}, &(bs_route_desc){.name = "reuse", .protocol = BS_ROUTE_CALLBACK, .paths = 2});
+    const bs_router r = bs_route(g, change, (bs_value){0},
+                                 &(bs_route_desc){.name = "reuse", .protocol = BS_ROUTE_CALLBACK, .paths = 2});
     bs_value out[2] = {{0}, hazard_conv(g, bs_scatter(g, r, 1, cells))}, other = {0};
     if (h == READ_BESIDE || h == CONVOLVED_BESIDE)
-        out[0] = h == READ_BESIDE ? bs_affine(g, bs_scatter(g, r, 0, old), -1, 1) : hazard_conv(g, bs_scatter(g, r, 0, old));
+        out[0] =
+            h == READ_BESIDE ? bs_affine(g, bs_scatter(g, r, 0, old), -1, 1) : hazard_conv(g, bs_scatter(g, r, 0, old));
     const bs_value result = bs_assemble(g, bs_gather(g, r, out, old, NULL));
     bs_state_write(g, before, result);
     if (h == READ_LATER)
@@ -303,7 +322,9 @@ static bs_graph *hazard_net(hazard h)
 
 static void test_state_hazards(void)
 {
-    static const char *const names[HAZARDS] = {"read later", "kept elsewhere", "read beside", "convolved beside", "given out", "read as a whole", "read when it is new", "written to two"};
+    static const char *const names[HAZARDS] = {"read later",          "kept elsewhere", "read beside",
+                                               "convolved beside",    "given out",      "read as a whole",
+                                               "read when it is new", "written to two"};
     for (int32_t h = 0; h < HAZARDS; h++) {
         bool ok = true;
         for (int32_t turn = 0; turn < 4; turn++) {
@@ -345,7 +366,8 @@ static void test_bound_states(void)
         ok = ok && bs_run(r.session, &r.error) == BS_ERROR_SHAPE && strstr(r.error.message, "\"before\"");
         bs_session_close(r.session);
     }
-    check(ok, "a state lives in the buffer bound to its name: %s", "written, read, reset, and refused when it does not fit");
+    check(ok, "a state lives in the buffer bound to its name: %s",
+          "written, read, reset, and refused when it does not fit");
     check(apart, "between its elements nothing is touched");
     check(memcmp(state[0], state[1], sizeof state[0]) == 0, "both orders leave the same bytes in it");
 }
@@ -355,7 +377,8 @@ static void test_delay(void)
 {
     for (int32_t turn = 0; turn < 2; turn++) {
         bs_graph *g = new_graph();
-        const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE1(1)), one = bs_state(g, "one", BS_F32, BS_SHAPE1(1)), two = bs_state(g, "two", BS_F32, BS_SHAPE1(1));
+        const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE1(1)), one = bs_state(g, "one", BS_F32, BS_SHAPE1(1)),
+                       two = bs_state(g, "two", BS_F32, BS_SHAPE1(1));
         float in, out[3] = {-1, -1, -1};
         if (turn == 0)
             bs_state_write(g, one, x);
@@ -367,12 +390,14 @@ static void test_delay(void)
         bs_output(g, "before", two);
         rig r;
         bool ok = rig_plan(&r, g, NULL) && rig_session(&r, NULL, NULL, 0xFF);
-        const bs_buffer b[4] = {dense(&in, BS_F32, 1, 1, 0, 0), dense(&out[0], BS_F32, 1, 1, 0, 0), dense(&out[1], BS_F32, 1, 1, 0, 0), dense(&out[2], BS_F32, 1, 1, 0, 0)};
+        const bs_buffer b[4] = {dense(&in, BS_F32, 1, 1, 0, 0), dense(&out[0], BS_F32, 1, 1, 0, 0),
+                                dense(&out[1], BS_F32, 1, 1, 0, 0), dense(&out[2], BS_F32, 1, 1, 0, 0)};
         ok = ok && bs_bind(r.session, "x", &b[0], NULL) == BS_OK && bs_bind(r.session, "now", &b[1], NULL) == BS_OK &&
              bs_bind(r.session, "last", &b[2], NULL) == BS_OK && bs_bind(r.session, "before", &b[3], NULL) == BS_OK;
         for (int32_t i = 1; i <= 5; i++) {
             in = (float)i;
-            ok = ok && bs_run(r.session, NULL) == BS_OK && out[0] == (float)i && out[1] == (float)(i - 1) && out[2] == (float)(i > 2 ? i - 2 : 0);
+            ok = ok && bs_run(r.session, NULL) == BS_OK && out[0] == (float)i && out[1] == (float)(i - 1) &&
+                 out[2] == (float)(i > 2 ? i - 2 : 0);
         }
         check(ok, "two states make a delay of two runs, %s", turn ? "written back to front" : "written front to back");
         bs_session_close(r.session);
@@ -386,21 +411,25 @@ static void test_failed_runs(void)
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
         const bs_plan_desc d = {.conv = BS_CONV_FORCE_DIRECT, .order = order, .threads = 2};
         rig r;
-        if (!check(reuse_open(&r, reuse_net(), &d) && runs(&r, &d, 26, 21) && runs(&r, &d, 26, 21), "a run before it fails, order %d", order))
+        if (!check(reuse_open(&r, reuse_net(), &d) && runs(&r, &d, 26, 21) && runs(&r, &d, 26, 21),
+                   "a run before it fails, order %d", order))
             continue;
         *(float *)(void *)ag_buffers[0] = NAN; /* in the frame that is bound */
         const bs_status failed = bs_run(r.session, &r.error);
         check(failed == BS_ERROR_DATA && strstr(r.error.message, "route \"reuse\""), "%s", r.error.message);
         check(!bs_state_valid(r.session), "states are not valid after it");
         *(float *)(void *)ag_buffers[0] = 0;
-        check(bs_run(r.session, &r.error) == BS_ERROR_DATA && strstr(r.error.message, "bs_reset_state"), "%s", r.error.message);
+        check(bs_run(r.session, &r.error) == BS_ERROR_DATA && strstr(r.error.message, "bs_reset_state"), "%s",
+              r.error.message);
         bs_reset_state(r.session);
         memset(ag_data[1], 0, sizeof ag_data[1]);
-        check(runs(&r, &d, 26, 21) && bs_state_valid(r.session) && runs(&r, &d, 26, 21), "after a reset it runs as if new, order %d", order);
+        check(runs(&r, &d, 26, 21) && bs_state_valid(r.session) && runs(&r, &d, 26, 21),
+              "after a reset it runs as if new, order %d", order);
 
         const bs_buffer large = dense(floats, BS_F32, 3, 1, 25, 21);
         bs_bind(r.session, "frame", &large, NULL);
-        check(bs_run(r.session, &r.error) == BS_ERROR_SHAPE && runs(&r, &d, 26, 21), "a run that was refused before it began leaves them alone");
+        check(bs_run(r.session, &r.error) == BS_ERROR_SHAPE && runs(&r, &d, 26, 21),
+              "a run that was refused before it began leaves them alone");
         bs_set_route(r.session, "reuse", NULL, NULL, NULL);
         check(bs_run(r.session, &r.error) == BS_ERROR_UNBOUND, "no callback: %s", r.error.message);
         bs_session_close(r.session);
@@ -420,9 +449,10 @@ static void *run_pair(void *user)
     pair *p = user;
     p->ok = true;
     for (int32_t i = 0; i < 4; i++) {
-        const bs_buffer in = dense(p->frames[i], BS_F32, 3, 1, 26, 21), out = dense(p->results[i], BS_F32, 3, 1, 26, 21);
-        p->ok = p->ok && bs_bind(p->session, "frame", &in, NULL) == BS_OK && bs_bind(p->session, "result", &out, NULL) == BS_OK &&
-                bs_run(p->session, NULL) == BS_OK;
+        const bs_buffer in = dense(p->frames[i], BS_F32, 3, 1, 26, 21),
+                        out = dense(p->results[i], BS_F32, 3, 1, 26, 21);
+        p->ok = p->ok && bs_bind(p->session, "frame", &in, NULL) == BS_OK &&
+                bs_bind(p->session, "result", &out, NULL) == BS_OK && bs_run(p->session, NULL) == BS_OK;
     }
     return NULL;
 }
@@ -454,7 +484,8 @@ static void test_two_sessions(void)
         pairs[p].session = another(&r, memory[p], sizeof memory[p]);
         ok = ok && pairs[p].session;
         for (int32_t i = 0; i < 4 * 26 * 21; i++) /* 2 and 3 do after each other what 0 and 1 do at once */
-            pairs[p].frames[i / (26 * 21)][i % (26 * 21)] = p < 2 ? (float)(check_below(17) - 8) : pairs[p - 2].frames[i / (26 * 21)][i % (26 * 21)];
+            pairs[p].frames[i / (26 * 21)][i % (26 * 21)] =
+                p < 2 ? (float)(check_below(17) - 8) : pairs[p - 2].frames[i / (26 * 21)][i % (26 * 21)];
     }
     pthread_t threads[2];
     for (int32_t p = 0; p < 2 && ok; p++)
@@ -464,8 +495,10 @@ static void test_two_sessions(void)
     for (int32_t p = 2; p < 4 && ok; p++)
         run_pair(&pairs[p]);
     for (int32_t p = 0; p < 2; p++)
-        ok = ok && pairs[p].ok && pairs[p + 2].ok && memcmp(pairs[p].results, pairs[p + 2].results, sizeof pairs[p].results) == 0;
-    check(ok && memcmp(pairs[0].results, pairs[1].results, sizeof pairs[0].results) != 0, "two sessions of one plan run at once, each with states of its own");
+        ok = ok && pairs[p].ok && pairs[p + 2].ok &&
+             memcmp(pairs[p].results, pairs[p + 2].results, sizeof pairs[p].results) == 0;
+    check(ok && memcmp(pairs[0].results, pairs[1].results, sizeof pairs[0].results) != 0,
+          "two sessions of one plan run at once, each with states of its own");
     for (int32_t p = 0; p < 4; p++)
         bs_session_close(pairs[p].session);
 }
@@ -502,7 +535,7 @@ typedef struct flaky {
     const bs_platform *real;
     int32_t calls, fail, gates, threads, waits;
     pthread_t caller;
-    uint64_t now;
+    atomic_uint_least64_t now; /* every thread asks the clock */
 } flaky;
 
 static bool fails(flaky *f) { return ++f->calls == f->fail; }
@@ -539,7 +572,10 @@ static void flaky_gate_destroy(void *user, void *storage)
     f->gates--;
 }
 
-static void flaky_gate_lock(void *user, void *storage) { ((flaky *)user)->real->gate_lock(((flaky *)user)->real->user, storage); }
+static void flaky_gate_lock(void *user, void *storage)
+{
+    ((flaky *)user)->real->gate_lock(((flaky *)user)->real->user, storage);
+}
 
 /* Workers are late at their job: the caller is done with its part and waits. */
 static void flaky_gate_unlock(void *user, void *storage)
@@ -551,7 +587,10 @@ static void flaky_gate_unlock(void *user, void *storage)
         nanosleep(&late, NULL);
 }
 
-static void flaky_gate_wake(void *user, void *storage) { ((flaky *)user)->real->gate_wake(((flaky *)user)->real->user, storage); }
+static void flaky_gate_wake(void *user, void *storage)
+{
+    ((flaky *)user)->real->gate_wake(((flaky *)user)->real->user, storage);
+}
 
 /* Two of three waits come back at once, as a platform's may. */
 static void flaky_gate_wait(void *user, void *storage)
@@ -565,7 +604,7 @@ static void flaky_gate_wait(void *user, void *storage)
     f->real->gate_lock(f->real->user, storage);
 }
 
-static uint64_t flaky_clock(void *user) { return ((flaky *)user)->now += 1000; }
+static uint64_t flaky_clock(void *user) { return atomic_fetch_add(&((flaky *)user)->now, 1000); }
 
 static bs_platform flaky_platform(flaky *f, int32_t fail)
 {
@@ -602,7 +641,8 @@ static void test_failing_platform(void)
             check(made && f.threads == THREADS - 1 && f.gates == 1, "a session with %d workers", f.threads);
         } else {
             check(!made && r.error.status == BS_ERROR_PLATFORM, "call %d fails: %s", n, r.error.message);
-            check(f.threads == 0 && f.gates == 0 && r.memory.persistent.used == 0 && r.memory.transient.used == 0, "nothing is left running or taken");
+            check(f.threads == 0 && f.gates == 0 && r.memory.persistent.used == 0 && r.memory.transient.used == 0,
+                  "nothing is left running or taken");
             check(rig_session(&r, &weights.table, &platform, 0xFF), "the next attempt works");
         }
         bs_set_route(r.session, "reuse", by_sum_run, &two_paths, NULL);
@@ -641,8 +681,10 @@ static void test_other_platforms(void)
     bs_session_stats(r.session, &before);
     ok = ok && runs(&r, &d, 26, 21);
     bs_session_stats(r.session, &after);
-    check(ok && before.runs == 1 && after.runs == 2 && after.total_ns > after.routing_ns && after.routing_ns > 0 && after.total_ns < f.now,
-          "times are the platform's: %d ns of a scripted clock, %d of them routing", (int)after.total_ns, (int)after.routing_ns);
+    check(ok && before.runs == 1 && after.runs == 2 && after.total_ns > after.routing_ns && after.routing_ns > 0 &&
+              after.total_ns < f.now,
+          "times are the platform's: %d ns of a scripted clock, %d of them routing", (int)after.total_ns,
+          (int)after.routing_ns);
     bs_session_close(r.session);
     bs_session_close(NULL);
 }
@@ -682,17 +724,23 @@ static void test_failing_weights(void)
         refused += r.session == NULL && r.error.status == BS_ERROR_WEIGHTS && r.memory.persistent.used == 0;
         bs_session *made = bs_session_create(&r.memory, r.plan, &desc, &r.error);
         if (n <= 4)
-            check(!made && r.error.status == BS_ERROR_IO && strstr(r.error.message, "\"conv.") && r.memory.persistent.used == 0, "call %d fails: %s", n, r.error.message);
+            check(!made && r.error.status == BS_ERROR_IO && strstr(r.error.message, "\"conv.") &&
+                      r.memory.persistent.used == 0,
+                  "call %d fails: %s", n, r.error.message);
         else
             check(made != NULL && s.calls == 4, "read once, nothing fails");
         bs_session_close(made);
     }
     check(refused == 5, "without weights: %s", "the op that needs them is named");
     weights.tensors[0].dim[0] = 2;
-    check(!rig_session(&r, &weights.table, NULL, 0) && r.error.status == BS_ERROR_WEIGHTS && strstr(r.error.message, "[2, 1, 3, 3]"), "%s", r.error.message);
+    check(!rig_session(&r, &weights.table, NULL, 0) && r.error.status == BS_ERROR_WEIGHTS &&
+              strstr(r.error.message, "[2, 1, 3, 3]"),
+          "%s", r.error.message);
     weights.tensors[0].dim[0] = 1;
     weights.tensors[0].name = "other";
-    check(!rig_session(&r, &weights.table, NULL, 0) && r.error.status == BS_ERROR_WEIGHTS && strstr(r.error.message, "conv.weight"), "%s", r.error.message);
+    check(!rig_session(&r, &weights.table, NULL, 0) && r.error.status == BS_ERROR_WEIGHTS &&
+              strstr(r.error.message, "conv.weight"),
+          "%s", r.error.message);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- asking */
@@ -703,23 +751,28 @@ static void test_asking(void)
     rig r;
     bs_decision decision;
     bs_error error;
-    bool ok = reuse_open(&r, reuse_net(), &d) && runs(&r, &d, 26, 21) && bs_decision_get(r.session, "reuse", &decision) == BS_OK;
+    bool ok = reuse_open(&r, reuse_net(), &d) && runs(&r, &d, 26, 21) &&
+              bs_decision_get(r.session, "reuse", &decision) == BS_OK;
     int32_t counts[2] = {0, 0};
     for (int32_t c = 0; ok && c < decision.cells; c++)
         counts[decision.chosen[c]]++;
-    check(ok && decision.paths == 2 && decision.cells == 12 && counts[0] == decision.counts[0] && counts[1] == decision.counts[1], "a decision is told cell by cell");
-    check(bs_decision_get(r.session, "none", &decision) == BS_ERROR_ARGUMENT && bs_decision_get(NULL, "reuse", &decision) == BS_ERROR_ARGUMENT &&
+    check(ok && decision.paths == 2 && decision.cells == 12 && counts[0] == decision.counts[0] &&
+              counts[1] == decision.counts[1],
+          "a decision is told cell by cell");
+    check(bs_decision_get(r.session, "none", &decision) == BS_ERROR_ARGUMENT &&
+              bs_decision_get(NULL, "reuse", &decision) == BS_ERROR_ARGUMENT &&
               bs_decision_get(r.session, "reuse", NULL) == BS_ERROR_ARGUMENT && !bs_state_valid(NULL),
           "what does not exist has no decision");
     bs_session_close(r.session);
-    check(!bs_session_create(NULL, r.plan, NULL, &error) && error.status == BS_ERROR_ARGUMENT && !bs_session_create(&r.memory, NULL, NULL, &error) &&
-              error.status == BS_ERROR_ARGUMENT,
+    check(!bs_session_create(NULL, r.plan, NULL, &error) && error.status == BS_ERROR_ARGUMENT &&
+              !bs_session_create(&r.memory, NULL, NULL, &error) && error.status == BS_ERROR_ARGUMENT,
           "no memory or no plan is an error");
     for (int32_t tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++) {
         const bs_plan_desc of_tier = {.tier = tier};
         if (bs_tier_available((bs_tier)tier) || !rig_plan(&r, reuse_net(), &of_tier))
             continue;
-        check(!rig_session(&r, &weights.table, NULL, 0) && r.error.status == BS_ERROR_UNSUPPORTED && strstr(r.error.message, bs_tier_name((bs_tier)tier)),
+        check(!rig_session(&r, &weights.table, NULL, 0) && r.error.status == BS_ERROR_UNSUPPORTED &&
+                  strstr(r.error.message, bs_tier_name((bs_tier)tier)),
               "planned for another machine: %s", r.error.message);
     }
 }
