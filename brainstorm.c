@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: da527afe56967b59af61d0a6dce9d8cb4f0bb7f5800b64152236c73ece960f07
+ * sha256 of the parts: 3af7758f14a55e59fba1abaf594fcc1fd74d2d6e005169a91b65822cbad1e2f7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16778,6 +16778,15 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
     return range;
 }
 
+/* Weights come from a file: a variant may name a path that there is not. */
+static bool paths_exist(const routing *r)
+{
+    for (int32_t v = 0; v < r->variants; v++)
+        if (r->path_of[v] < 0 || r->path_of[v] >= r->desc->paths)
+            return false;
+    return true;
+}
+
 static int32_t decide_budget(const routing *r)
 {
     uint64_t best;
@@ -16794,7 +16803,7 @@ static int32_t decide_budget(const routing *r)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         const int32_t variant = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, bs_clamp_i32(r->path_of[variant], 0, r->desc->paths - 1), (float)score_int(&o, variant));
+        choose(r, row, 0, r->path_of[variant], (float)score_int(&o, variant));
     }
     return low;
 }
@@ -16876,6 +16885,8 @@ static bs_status decide_all(const routing *r)
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
+        if (!paths_exist(r))
+            return BS_ERROR_DATA;
         publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
         return BS_OK;
     }
@@ -17515,6 +17526,8 @@ static bool is_own_state(const bs_session *s, int32_t n)
 
 void bs_reset_state(bs_session *session)
 {
+    if (!session)
+        return;
     session->state_valid = session->broken = false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++) {
         const bs_buffer *b = &session->bound[n];
@@ -17885,7 +17898,8 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
-    *stats = session->stats;
+    if (session && stats)
+        *stats = session->stats;
 }
 /* ==== end src/session.c ======================================================================= */
 

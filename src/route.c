@@ -270,6 +270,15 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
     return range;
 }
 
+/* Weights come from a file: a variant may name a path that there is not. */
+static bool paths_exist(const routing *r)
+{
+    for (int32_t v = 0; v < r->variants; v++)
+        if (r->path_of[v] < 0 || r->path_of[v] >= r->desc->paths)
+            return false;
+    return true;
+}
+
 static int32_t decide_budget(const routing *r)
 {
     uint64_t best;
@@ -286,7 +295,7 @@ static int32_t decide_budget(const routing *r)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         const int32_t variant = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, bs_clamp_i32(r->path_of[variant], 0, r->desc->paths - 1), (float)score_int(&o, variant));
+        choose(r, row, 0, r->path_of[variant], (float)score_int(&o, variant));
     }
     return low;
 }
@@ -368,6 +377,8 @@ static bs_status decide_all(const routing *r)
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
+        if (!paths_exist(r))
+            return BS_ERROR_DATA;
         publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
         return BS_OK;
     }

@@ -198,6 +198,8 @@ static bool is_own_state(const bs_session *s, int32_t n)
 
 void bs_reset_state(bs_session *session)
 {
+    if (!session)
+        return;
     session->state_valid = session->broken = false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++) {
         const bs_buffer *b = &session->bound[n];
@@ -568,5 +570,6 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
-    *stats = session->stats;
+    if (session && stats)
+        *stats = session->stats;
 }

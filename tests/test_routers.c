@@ -335,13 +335,18 @@ static void test_bad_scores(void)
             }
         check(ok, "%s refuses bad scores and a knob that is no number, and runs again", bs_protocol_name(p));
     }
-    trial t = random_trial(BS_ROUTE_TABLE, BS_I32);
+}
+
+/* Paths that come from weights: a table's, and those of a budget's variants. */
+static void test_bad_paths(bs_protocol protocol, int32_t which)
+{
+    trial t = random_trial(protocol, BS_I32);
     int32_t refused = 0;
     rig r;
     t.rows = 20;
     for (int32_t entry = -1; entry <= t.d.paths; entry += t.d.paths + 1) {
-        for (int32_t i = 0; i < 9; i++)
-            t.ints[0][i] = entry;
+        for (int32_t i = 0; i < (which == 0 ? 9 : t.width); i++)
+            t.ints[which][i] = entry;
         if (trial_open(&r, trial_graph(&t), &t, &(bs_plan_desc){.threads = 1})) {
             bs_buffer inputs[AG_SOURCES], outputs[AG_SOURCES];
             refused += !ag_too_small(&a) && against_bind(&a, r.session, inputs, outputs) &&
@@ -349,7 +354,7 @@ static void test_bad_scores(void)
         }
         bs_session_close(r.session);
     }
-    check(refused == 2, "a table with paths that do not exist");
+    check(refused == 2, "%s refuses paths that do not exist", bs_protocol_name(protocol));
 }
 
 static void test_callback(void)
@@ -798,6 +803,8 @@ int main(int argc, char **argv)
     check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
     test_protocols();
     test_bad_scores();
+    test_bad_paths(BS_ROUTE_TABLE, 0);
+    test_bad_paths(BS_ROUTE_BUDGET, 1);
     test_callback();
     test_nested();
     test_wide_below();
