@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3af7758f14a55e59fba1abaf594fcc1fd74d2d6e005169a91b65822cbad1e2f7
+ * sha256 of the parts: 248ed848c00be9b7d0f32db3e70b3885acff21afe7e21c7976f18170b3f0fd5c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15970,7 +15970,6 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
-    uint64_t in_blocks_ns;
 } bs_context;
 
 typedef struct bs_route_callback {
@@ -17182,7 +17181,6 @@ static void run_route(bs_context *c, const bs_instr *i)
 
 typedef struct region_job {
     bs_session *session;
-    int32_t region;
     int32_t n_parts;
     int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
     int32_t first_tile[BS_MAX_PATHS + 1];
@@ -17270,7 +17268,6 @@ static void run_region(bs_session *s, const bs_instr *i)
     region_job job;
     memset(&job, 0, sizeof job);
     job.session = s;
-    job.region = i->node;
     for (int32_t k = 0; k < s->plan->n_parts; k++) {
         if (s->plan->parts[k].region != i->node || s->plan->parts[k].count == 0)
             continue;

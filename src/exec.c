@@ -243,7 +243,6 @@ static void run_route(bs_context *c, const bs_instr *i)
 
 typedef struct region_job {
     bs_session *session;
-    int32_t region;
     int32_t n_parts;
     int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
     int32_t first_tile[BS_MAX_PATHS + 1];
@@ -331,7 +330,6 @@ static void run_region(bs_session *s, const bs_instr *i)
     region_job job;
     memset(&job, 0, sizeof job);
     job.session = s;
-    job.region = i->node;
     for (int32_t k = 0; k < s->plan->n_parts; k++) {
         if (s->plan->parts[k].region != i->node || s->plan->parts[k].count == 0)
             continue;

@@ -32,7 +32,6 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
-    uint64_t in_blocks_ns;
 } bs_context;
 
 typedef struct bs_route_callback {

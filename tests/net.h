@@ -5,11 +5,6 @@
 #include "brainstorm.h"
 #include "check.h"
 
-/* A weight source that answers any name with numbers derived from it: every plan of a graph gets the same ones. */
-typedef struct net_weights {
-    float scale;
-} net_weights;
-
 static inline uint64_t net_hash(const char *text)
 {
     uint64_t h = 1469598103934665603u;

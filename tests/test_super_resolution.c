@@ -174,7 +174,7 @@ static void seams_do_not_show(const char *model)
     upscaler_close(&u);
     upscaler_close(&large);
     const double ratio = s.large > 0 ? s.ours / s.large : 0;
-    check(ok && s.samples > 400 && ratio > 0.95 && ratio < 1.05, "across %lld border pixels of different routes the mean step is %.3f of the large net's",
+    check(ok && s.samples > 1000 && ratio > 0.95 && ratio < 1.05, "across %lld border pixels of different routes the mean step is %.3f of the large net's",
           (long long)s.samples, ratio);
 }
 
