@@ -490,6 +490,10 @@ typedef struct bs_route_desc {
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
  * BINARY / THRESHOLD: f32 [1] added to the threshold. */
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
+/* Tells a router that is yet to come, by name, what it will probably decide: `score` is what it would see if it were run on
+ * what is known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one score a path.
+ * Weights of the paths it points to are read ahead when the plan streams them; else nothing is computed for it. */
+void bs_look_ahead(bs_graph *graph, bs_value score, const char *router);
 /* Rows of x that went to `path`. */
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
 /* BUDGET: log2 of loss per unit of cost at which the choice was made, a root value f32 [1]. */
@@ -551,6 +555,11 @@ typedef struct bs_plan_desc {
                            cells take one path); 0 = the graph's */
     int32_t n_forces;
     bs_force forces[BS_MAX_FORCES];
+    /* Streaming: 0 = the weights of every block are resident. Else those of blocks come and go in a slots arena of this
+     * many bytes (less when all blocks take less); bs_plan_stream_get tells the least that works. */
+    uint64_t slot_bytes;
+    int32_t lanes;       /* [2] reader threads, 1 .. 8; each has its own piece of the staging arena */
+    int32_t chunk_bytes; /* [262144] of one read; a layer with more weights is read at once */
 } bs_plan_desc;
 
 /* Bytes of each arena that a session of this plan takes, padding included (the graph and the plan come on top, at
@@ -600,12 +609,109 @@ typedef struct bs_tensor_table {
 /* table must outlive the result. */
 bs_weights bs_weights_from_table(const bs_tensor_table *table);
 
+/* --------------------------------------------------------------------------------------------- streaming
+ * Weights that do not fit: with bs_plan_desc.slot_bytes the weights of blocks are read from storage into slots when they
+ * are needed, and before that when it can be guessed. A guess that was wrong costs time only: results are the same bytes
+ * whatever fits, whatever is guessed and whatever the storage does.
+ *
+ *   unit    what is loaded at once: the weights of one path of a router (a block with the blocks inside it), or of a block
+ *           that every run goes through. Weights outside blocks, tables of routers and constants stay resident.
+ *   stage   a step of the plan that needs units: of those paths that a router chose, or always the same
+ *   chunk   one read, at most chunk_bytes or the weights of one layer. Demand waits for at most one.
+ *   lane    a reader thread. It reads and prepares (packs, transforms) what it read.
+ *
+ * On platforms without threads everything is read when it is needed, by the thread of bs_run. */
+
+/* What goes when room is needed. One list: name, text. */
+#define BS_POLICY_LIST(X)                                                        \
+    X(BS_POLICY_REUSE, "reuse")   /* what will be needed again last, as far as stages and frequencies tell */ \
+    X(BS_POLICY_LRU, "lru")       /* what was used least recently: useless once a run's cycle exceeds the slots */ \
+    X(BS_POLICY_LFU, "lfu")       /* what is used least often, older uses counting less */ \
+    X(BS_POLICY_BELADY, "belady") /* what will in fact be needed again last: replay only */
+
+typedef enum bs_policy {
+#define BS_POLICY_ENUM(name, text) name,
+    BS_POLICY_LIST(BS_POLICY_ENUM)
+#undef BS_POLICY_ENUM
+        BS_POLICY_COUNT
+} bs_policy;
+const char *bs_policy_name(bs_policy policy);
+
+typedef enum bs_speculation {
+    BS_SPECULATE_AUTO, /* while it pays */
+    BS_SPECULATE_OFF   /* on demand only */
+} bs_speculation;
+
+typedef struct bs_stream_desc {
+    int32_t policy;        /* bs_policy, [BS_POLICY_REUSE] */
+    int32_t speculation;   /* bs_speculation */
+    int32_t check_records; /* 1: the CRC-32 of every record is checked each time it is read */
+} bs_stream_desc;
+
+/* What a plan streams. */
+typedef struct bs_stream_plan {
+    int32_t units, stages;
+    uint64_t slot_bytes; /* of the slots arena; 0: nothing is streamed */
+    uint64_t least_bytes; /* the largest unit: below it planning fails */
+    uint64_t all_bytes;   /* of all units, prepared */
+} bs_stream_plan;
+void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream);
+
+typedef struct bs_stream_unit_facts {
+    char name[BS_MAX_NAME]; /* of its outermost block */
+    int32_t router, path;   /* number of the router, from 1, and its path; 0, -1: needed in every run */
+    uint64_t slot_bytes;    /* prepared */
+} bs_stream_unit_facts;
+bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts); /* from 0 */
+
+typedef struct bs_stream_stage_facts {
+    int32_t router;  /* that decides, from 1; 0: always all */
+    int32_t n_units; /* that it may need */
+} bs_stream_stage_facts;
+/* units: room for `n_units` numbers (may be NULL). */
+bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
+
+/* Counted since the session began. Every use of a unit is a hit (it was there), late (on its way) or a miss. */
+typedef struct bs_stream_stats {
+    uint64_t hits, late, misses;
+    uint64_t loads, guessed_loads;  /* units read whole; those that a guess began */
+    uint64_t useful_guesses;        /* of them, used before they went */
+    uint64_t dropped;               /* loads given up, passed by or to make room */
+    uint64_t bytes_read;            /* from storage */
+    uint64_t bytes_wasted;          /* of guesses that were never used */
+    uint64_t evictions;
+    uint64_t stall_ns;              /* the run stood still for weights */
+    uint64_t read_ns, prepare_ns;   /* of all lanes */
+    uint64_t delayed_ns;            /* demand waited for a chunk of a guess */
+    uint64_t resident_peak_bytes;   /* of slots in use */
+    uint64_t paused;                /* times that guessing was given up because it did not pay */
+    bool guessing;                  /* now */
+    bool direct;                    /* reads go past the page cache */
+} bs_stream_stats;
+
+/* How good guesses are: at each visit of a routed stage every predictor is asked which units it expects, as many as are
+ * needed on average, whether or not anything is read for it. */
+typedef enum bs_predictor {
+    BS_PREDICT_KNOWN,      /* stages that need the same in every run */
+    BS_PREDICT_LOOK_AHEAD, /* bs_look_ahead */
+    BS_PREDICT_TRANSITION, /* what followed the choices of the router before */
+    BS_PREDICT_FREQUENCY,  /* what is chosen often */
+    BS_PREDICTOR_COUNT
+} bs_predictor;
+const char *bs_predictor_name(bs_predictor predictor);
+typedef struct bs_prediction {
+    uint64_t expected, right, needed; /* units; precision = right / expected, recall = right / needed */
+} bs_prediction;
+
 /* ----------------------------------------------------------------------------------------------- session */
 typedef struct bs_session bs_session;
+typedef struct bs_profile bs_profile;
 
 typedef struct bs_session_desc {
     const bs_platform *platform; /* NULL: the default */
     bs_weights weights;          /* zero: the graph has none */
+    bs_stream_desc stream;       /* for plans that stream */
+    bs_profile *profile;         /* what happens is recorded here; NULL: not. Used by one session. */
 } bs_session_desc;
 
 /* Takes what bs_plan_sizes said from the four arenas, loads and prepares the weights, starts threads-1 workers.
@@ -652,6 +758,10 @@ typedef struct bs_run_stats {
     uint64_t routing_ns; /* last run: features and decisions, outside the blocks */
 } bs_run_stats;
 void bs_session_stats(const bs_session *session, bs_run_stats *stats);
+/* Zero for a session that does not stream. May be called between runs. */
+void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats);
+/* stage: from 0; -1: all. */
+bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction);
 
 /* ------------------------------------------------------------------------------------------- model files
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is
@@ -741,6 +851,115 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
 /* The same for op `index` (from 0) of the op set, for programs that write model files: its name, the fewest and most
  * operands, and its parameters in stored order, a trailing ~ for those that are f32. */
 size_t bs_op_describe(int32_t index, char *text, size_t bytes);
+
+/* ------------------------------------------------------------------------------------------- profiles
+ * What happens in a run, as events in a ring that the caller supplies; a thread streams them to wherever the caller
+ * writes. A full ring drops events and counts them; it never makes a run wait.
+ * The file (docs/profile.md) is little-endian: a header that names units, routers and stages, then events. */
+typedef enum bs_event_kind {
+    BS_EVENT_NONE,
+    BS_EVENT_RUN,      /* a run: subject = its number */
+    BS_EVENT_DECISION, /* subject = router, index = path, value = cells; one for each path with cells */
+    BS_EVENT_STAGE,    /* a stage was reached: subject = stage, value = units needed; end = when it was left */
+    BS_EVENT_USE,      /* subject = unit, index = stage, value = bs_use; start, end: computed */
+    BS_EVENT_STALL,    /* subject = unit waited for first, index = stage */
+    BS_EVENT_GUESS,    /* look-ahead expects: subject = unit, index = stage */
+    BS_EVENT_READ,     /* a chunk: subject = unit, index = chunk, value = bytes; thread = lane */
+    BS_EVENT_PREPARE,  /* the same chunk: packed into its slot */
+    BS_EVENT_LOADED,   /* subject = unit, index = 1: begun by a guess; start = when its load began */
+    BS_EVENT_EVICT,    /* subject = unit, index = 1: to make room for a guess */
+    BS_EVENT_DROP,     /* subject = unit: a load was given up */
+    BS_EVENT_DROPPED,  /* value = events that found no room, since the last of these */
+    BS_EVENT_COUNT
+} bs_event_kind;
+
+typedef enum bs_use { BS_USE_HIT, BS_USE_LATE, BS_USE_MISS } bs_use;
+
+typedef struct bs_event {
+    uint64_t start_ns, end_ns; /* of the platform's clock; equal where it is a moment */
+    uint64_t value;
+    int32_t subject, index;
+    int16_t kind;   /* bs_event_kind */
+    int16_t thread; /* lane of reads */
+    int32_t rest;   /* 0 */
+} bs_event;
+
+/* Writes `bytes`, in order; returns 0, or anything else to stop (the rest is dropped and counted). Called on the
+ * profile's own thread, on platforms without threads within bs_run. */
+typedef int (*bs_profile_write)(void *user, const void *data, size_t bytes);
+typedef struct bs_profile_desc {
+    const bs_platform *platform; /* NULL: the default */
+    bs_profile_write write;
+    void *user;
+    void *memory; /* the ring: 65 bytes and more an event; must outlive the profile */
+    size_t bytes;
+} bs_profile_desc;
+/* In `arena` (persistent). Give it to bs_session_desc; close it after the session. */
+bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error);
+/* Writes what is left. Returns BS_ERROR_IO when a write failed. `dropped` (may be NULL): events lost in all. */
+bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped);
+
+/* What a run asked of storage: made from a profile, or by hand. */
+typedef struct bs_trace_unit {
+    char name[BS_MAX_NAME];
+    uint64_t read_bytes, slot_bytes;
+} bs_trace_unit;
+typedef struct bs_trace_stage {
+    int32_t router; /* from 1; 0: every visit needs all of its units */
+    int32_t first_unit, n_units; /* in stage_units */
+} bs_trace_stage;
+typedef struct bs_trace_visit {
+    int32_t stage;
+    int32_t first_use, n_uses;
+    int32_t first_guess, n_guesses; /* look-aheads made before this visit, since the one before */
+    uint64_t before_ns;             /* computed since the visit before, without its uses */
+} bs_trace_visit;
+typedef struct bs_trace_use {
+    int32_t unit;
+    int32_t outcome; /* bs_use of the run that was recorded; -1 unknown */
+    uint64_t compute_ns;
+} bs_trace_use;
+typedef struct bs_trace_guess {
+    int32_t stage, unit; /* unit -1: nothing is expected of this stage */
+} bs_trace_guess;
+typedef struct bs_trace {
+    int32_t n_units, n_stages, n_stage_units, n_visits, n_uses, n_guesses;
+    const bs_trace_unit *units;
+    const bs_trace_stage *stages;
+    const int32_t *stage_units;
+    const bs_trace_visit *visits;
+    const bs_trace_use *uses;
+    const bs_trace_guess *guesses;
+    /* Of the run that was recorded; 0 unknown. */
+    uint64_t slot_bytes, chunk_bytes, lost_events;
+    int32_t policy, speculation;
+    double ns_per_byte, prepare_ns_per_byte; /* measured reads */
+} bs_trace;
+/* Reads and checks a profile (a hostile file). What it points to lies in `arena`, some 100 bytes a use. */
+bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error);
+
+/* The same queue, slots, policies and predictors as in a session, on a scripted clock: one storage device that reads one
+ * chunk at a time, one thread that computes. */
+typedef struct bs_replay_desc {
+    uint64_t slot_bytes;
+    uint64_t bytes_per_second; /* of storage; required */
+    uint64_t latency_ns;       /* of a read */
+    double prepare_ns_per_byte;
+    int32_t chunk_bytes; /* [262144] */
+    int32_t lanes;       /* [2] that prepare; reads take turns */
+    bs_stream_desc stream;
+} bs_replay_desc;
+typedef struct bs_replay_result {
+    bs_stream_stats stats;
+    bs_prediction predictions[BS_PREDICTOR_COUNT];
+    uint64_t time_ns, compute_ns;
+    uint64_t oracle_ns; /* the recurrence of perfect knowledge: fewest reads (Belady), each as early as there is room:
+                           load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i */
+    uint64_t oracle_bytes;
+} bs_replay_result;
+/* workspace: bs_replay_bytes. `result` is of the whole trace. */
+size_t bs_replay_bytes(const bs_trace *trace);
+bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result, bs_error *error);
 
 #ifdef __cplusplus
 }
