@@ -953,8 +953,9 @@ typedef struct bs_replay_result {
     bs_stream_stats stats;
     bs_prediction predictions[BS_PREDICTOR_COUNT];
     uint64_t time_ns, compute_ns;
-    uint64_t oracle_ns; /* the recurrence of perfect knowledge: fewest reads (Belady), each as early as there is room:
-                           load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i */
+    uint64_t oracle_ns; /* perfect knowledge: reads in the order of need, each as early as what is needed later can make
+                           room: load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i, at
+                           the best of several limits on how far ahead is read (0: Belady's replacement on demand) */
     uint64_t oracle_bytes;
 } bs_replay_result;
 /* workspace: bs_replay_bytes. `result` is of the whole trace. */

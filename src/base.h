@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
+#define BS_MAX_LANES 8
+
 /* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
