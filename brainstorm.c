@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 248ed848c00be9b7d0f32db3e70b3885acff21afe7e21c7976f18170b3f0fd5c
+ * sha256 of the parts: a1941705967eaea02b88bea66d54f86ad34e1f390779863d47143f6170d150ec
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -72,6 +72,9 @@ float bs_bf16_to_f32(uint16_t h);
 uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
+
+/* CRC-32 as in zip (crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base.h ========================================================================== */
@@ -176,6 +179,74 @@ void *bs_arena_take(bs_arena *arena, size_t bytes)
     return memory;
 }
 /* ==== end src/arena.c ========================================================================= */
+
+/* ==== begin src/crc32.c ======================================================================= */
+/* crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
+ * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for each
+ * other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
+ * Relies on base.h. Must never keep state between calls: reader threads check records side by side. */
+/* #include "base.h" */
+
+/* [k][n]: what nibble n adds to the checksum when k more nibbles follow it. [0] alone is the classic table of 16. */
+static const uint32_t crc32_table[16][16] = {
+    {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+     0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c},
+    {0x00000000, 0x77073096, 0xee0e612c, 0x990951ba, 0x076dc419, 0x706af48f, 0xe963a535, 0x9e6495a3,
+     0x0edb8832, 0x79dcb8a4, 0xe0d5e91e, 0x97d2d988, 0x09b64c2b, 0x7eb17cbd, 0xe7b82d07, 0x90bf1d91},
+    {0x00000000, 0x4ac21251, 0x958424a2, 0xdf4636f3, 0xf0794f05, 0xbabb5d54, 0x65fd6ba7, 0x2f3f79f6,
+     0x3b83984b, 0x71418a1a, 0xae07bce9, 0xe4c5aeb8, 0xcbfad74e, 0x8138c51f, 0x5e7ef3ec, 0x14bce1bd},
+    {0x00000000, 0x191b3141, 0x32366282, 0x2b2d53c3, 0x646cc504, 0x7d77f445, 0x565aa786, 0x4f4196c7,
+     0xc8d98a08, 0xd1c2bb49, 0xfaefe88a, 0xe3f4d9cb, 0xacb54f0c, 0xb5ae7e4d, 0x9e832d8e, 0x87981ccf},
+    {0x00000000, 0x1c26a370, 0x384d46e0, 0x246be590, 0x709a8dc0, 0x6cbc2eb0, 0x48d7cb20, 0x54f16850,
+     0xe1351b80, 0xfd13b8f0, 0xd9785d60, 0xc55efe10, 0x91af9640, 0x8d893530, 0xa9e2d0a0, 0xb5c473d0},
+    {0x00000000, 0x01c26a37, 0x0384d46e, 0x0246be59, 0x0709a8dc, 0x06cbc2eb, 0x048d7cb2, 0x054f1685,
+     0x0e1351b8, 0x0fd13b8f, 0x0d9785d6, 0x0c55efe1, 0x091af964, 0x08d89353, 0x0a9e2d0a, 0x0b5c473d},
+    {0x00000000, 0x5019579f, 0xa032af3e, 0xf02bf8a1, 0x9b14583d, 0xcb0d0fa2, 0x3b26f703, 0x6b3fa09c,
+     0xed59b63b, 0xbd40e1a4, 0x4d6b1905, 0x1d724e9a, 0x764dee06, 0x2654b999, 0xd67f4138, 0x866616a7},
+    {0x00000000, 0xb8bc6765, 0xaa09c88b, 0x12b5afee, 0x8f629757, 0x37def032, 0x256b5fdc, 0x9dd738b9,
+     0xc5b428ef, 0x7d084f8a, 0x6fbde064, 0xd7018701, 0x4ad6bfb8, 0xf26ad8dd, 0xe0df7733, 0x58631056},
+    {0x00000000, 0x60e09782, 0xc1c12f04, 0xa121b886, 0x58f35849, 0x3813cfcb, 0x9932774d, 0xf9d2e0cf,
+     0xb1e6b092, 0xd1062710, 0x70279f96, 0x10c70814, 0xe915e8db, 0x89f57f59, 0x28d4c7df, 0x4834505d},
+    {0x00000000, 0x3d6029b0, 0x7ac05360, 0x47a07ad0, 0xf580a6c0, 0xc8e08f70, 0x8f40f5a0, 0xb220dc10,
+     0x30704bc1, 0x0d106271, 0x4ab018a1, 0x77d03111, 0xc5f0ed01, 0xf890c4b1, 0xbf30be61, 0x825097d1},
+    {0x00000000, 0x03d6029b, 0x07ac0536, 0x047a07ad, 0x0f580a6c, 0x0c8e08f7, 0x08f40f5a, 0x0b220dc1,
+     0x1eb014d8, 0x1d661643, 0x191c11ee, 0x1aca1375, 0x11e81eb4, 0x123e1c2f, 0x16441b82, 0x15921919},
+    {0x00000000, 0xcb5cd3a5, 0x4dc8a10b, 0x869472ae, 0x9b914216, 0x50cd91b3, 0xd659e31d, 0x1d0530b8,
+     0xec53826d, 0x270f51c8, 0xa19b2366, 0x6ac7f0c3, 0x77c2c07b, 0xbc9e13de, 0x3a0a6170, 0xf156b2d5},
+    {0x00000000, 0x67de9cce, 0xcfbd399c, 0xa863a552, 0x440b7579, 0x23d5e9b7, 0x8bb64ce5, 0xec68d02b,
+     0x8816eaf2, 0xefc8763c, 0x47abd36e, 0x20754fa0, 0xcc1d9f8b, 0xabc30345, 0x03a0a617, 0x647e3ad9},
+    {0x00000000, 0xa6770bb4, 0x979f1129, 0x31e81a9d, 0xf44f2413, 0x52382fa7, 0x63d0353a, 0xc5a73e8e,
+     0x33ef4e67, 0x959845d3, 0xa4705f4e, 0x020754fa, 0xc7a06a74, 0x61d761c0, 0x503f7b5d, 0xf64870e9},
+    {0x00000000, 0x7cbb312b, 0xf9766256, 0x85cd537d, 0x299dc2ed, 0x5526f3c6, 0xd0eba0bb, 0xac509190,
+     0x533b85da, 0x2f80b4f1, 0xaa4de78c, 0xd6f6d6a7, 0x7aa64737, 0x061d761c, 0x83d02561, 0xff6b144a},
+    {0x00000000, 0xccaa009e, 0x4225077d, 0x8e8f07e3, 0x844a0efa, 0x48e00e64, 0xc66f0987, 0x0ac50919,
+     0xd3e51bb5, 0x1f4f1b2b, 0x91c01cc8, 0x5d6a1c56, 0x57af154f, 0x9b0515d1, 0x158a1232, 0xd92012ac},
+};
+
+static inline uint32_t crc32_word(uint32_t crc, const uint8_t *data)
+{
+    uint64_t word;
+    uint32_t sum = 0;
+    memcpy(&word, data, sizeof word);
+    word ^= crc;
+    for (int k = 15; k >= 0; k--, word >>= 4)
+        sum ^= crc32_table[k][word & 15];
+    return sum;
+}
+
+uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes)
+{
+    const uint8_t *at = data;
+    crc = ~crc;
+    for (; bytes >= 8; bytes -= 8, at += 8)
+        crc = crc32_word(crc, at);
+    for (; bytes > 0; bytes--, at++) {
+        crc = (crc ^ *at) >> 4 ^ crc32_table[0][(crc ^ *at) & 15];
+        crc = crc >> 4 ^ crc32_table[0][crc & 15];
+    }
+    return ~crc;
+}
+/* ==== end src/crc32.c ========================================================================= */
 
 /* ==== begin src/dtype.c ======================================================================= */
 /* dtype.c - element types: names, sizes, conversion of storage types.
@@ -319,7 +390,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count);
 
 /* ==== begin src/platform_posix.c ============================================================== */
 /* platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
- * Relies on POSIX.1-2008. Must never be referenced directly: always through bs_platform. */
+ * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always through bs_platform. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -431,11 +502,19 @@ static void posix_gate_wake(void *user, void *storage)
     pthread_cond_broadcast(&((posix_gate *)storage)->changed);
 }
 
-static int64_t posix_file_open(void *user, const char *path, uint64_t *size_bytes)
+/* O_DIRECT is Linux's and hidden in strict C; glibc has it under this name then. Elsewhere reads are buffered. */
+#if defined(O_DIRECT)
+enum { posix_direct = O_DIRECT };
+#elif defined(__O_DIRECT)
+enum { posix_direct = __O_DIRECT };
+#else
+enum { posix_direct = 0 };
+#endif
+
+static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
     struct stat info;
-    (void)user;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
@@ -446,6 +525,12 @@ static int64_t posix_file_open(void *user, const char *path, uint64_t *size_byte
     return file;
 }
 
+static int64_t posix_file_open(void *user, const char *path, uint64_t *size_bytes)
+{
+    (void)user;
+    return posix_file_open_with(path, 0, size_bytes);
+}
+
 static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *buffer, size_t bytes)
 {
     size_t done = 0;
@@ -454,6 +539,8 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
         const ssize_t n = pread((int)file, (char *)buffer + done, bytes - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EINVAL && done > 0)
+            break; /* a direct read met the file's end, and cannot go on from where that is */
         if (n < 0)
             return -1;
         if (n == 0)
@@ -461,6 +548,44 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
         done += (size_t)n;
     }
     return (int64_t)done;
+}
+
+/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than `alignment`. */
+static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment, uint64_t size_bytes)
+{
+    uint8_t *const buffer = alignment < BS_PROBE_BYTES ? probe + alignment : probe;
+    const uint64_t offset = size_bytes > alignment ? alignment : 0;
+    return posix_file_read(NULL, file, offset, buffer, alignment) > 0;
+}
+
+static int64_t posix_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment)
+{
+    (void)user;
+    const int64_t direct = posix_direct ? posix_file_open_with(path, posix_direct, size_bytes) : -1;
+    for (*alignment = 512; direct >= 0 && *alignment <= BS_PROBE_BYTES; *alignment *= 8)
+        if (posix_direct_works(direct, probe, *alignment, *size_bytes))
+            return direct;
+    if (direct >= 0)
+        close((int)direct);
+    *alignment = 1;
+    const int64_t file = posix_file_open_with(path, 0, size_bytes);
+#ifdef POSIX_FADV_RANDOM
+    if (file >= 0)
+        posix_fadvise((int)file, 0, 0, POSIX_FADV_RANDOM); /* advice: a refusal costs nothing */
+#endif
+    return file;
+}
+
+static void posix_file_forget(void *user, int64_t file, uint64_t offset, uint64_t bytes)
+{
+    (void)user;
+#ifdef POSIX_FADV_DONTNEED
+    posix_fadvise((int)file, (off_t)offset, (off_t)bytes, POSIX_FADV_DONTNEED);
+#else
+    (void)file;
+    (void)offset;
+    (void)bytes;
+#endif
 }
 
 static void posix_file_close(void *user, int64_t file)
@@ -484,6 +609,8 @@ static const bs_platform posix_platform = {
     posix_file_open,
     posix_file_read,
     posix_file_close,
+    posix_file_open_direct,
+    posix_file_forget,
 };
 
 const bs_platform *bs_platform_default(void)
@@ -13509,7 +13636,7 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
-    const bs_weights weights = {table, tensor_table_find, tensor_table_read, tensor_table_map};
+    const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
     return weights;
 }
 /* ==== end src/weights.c ======================================================================= */
@@ -17584,7 +17711,7 @@ static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const b
 
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
-    const bs_session_desc none = {NULL, {NULL, NULL, NULL, NULL}};
+    const bs_session_desc none = {.platform = NULL};
     bs_sizes sizes;
     if (!memory || !plan) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
@@ -17902,7 +18029,8 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 
 /* ==== begin src/model.h ======================================================================= */
 /* model.h - a model file: the graph and the weights that a GGUF file carries.
- * Owns the meaning of the "brainstorm.*" keys. Relies on gguf.h for bytes, on graph.h and op.h to rebuild the graph.
+ * Owns the meaning of the "brainstorm.*" keys and of records. Relies on gguf.h for bytes, on graph.h and op.h to rebuild
+ * the graph.
  * Must never trust the file, nor know how a graph is planned or run. The format is described in docs/format.md. */
 #ifndef BS_MODEL_H
 #define BS_MODEL_H
@@ -17917,13 +18045,19 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 #define BS_MODEL_MAX_SYMBOLS 64
 #define BS_MODEL_MAX_PARAMS 32
 
+/* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
+#define BS_MODEL_HEAD_BYTES 256
+#define BS_MODEL_HEAD_MAGIC 0x43525342u /* "BSRC" */
+#define BS_MODEL_HEAD_VERSION 1u
+#define BS_MODEL_PAGE 4096 /* records of files that can be streamed start at multiples of it */
+
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
     uint64_t name_at; /* of the string, its length included */
-    uint64_t offset, bytes;
+    uint64_t offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
-    uint32_t crc32;
+    uint32_t crc32; /* of what follows the head */
 } bs_model_block;
 
 typedef struct bs_model_weight {
@@ -17942,8 +18076,12 @@ struct bs_model {
     bs_gguf gguf;
     const bs_platform *platform; /* of a file that bs_model_close closes; NULL for other sources */
     int64_t file;
+    int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
+    uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
+    bool buffered; /* stream_file is left alone */
     char name[BS_MAX_NAME];
-    int32_t opset, scale;
+    uint64_t file_id;
+    int32_t version, opset, scale;
     int32_t n_nodes, n_values, n_operands, n_blocks, n_weights, n_symbols;
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
@@ -17964,6 +18102,20 @@ typedef struct bs_model_walk {
     bs_cursor op, name, in_count, in, param_count, param, block;
     int32_t index; /* of the node read last; -1 before the first */
 } bs_model_walk;
+
+/* Bytes of the head that each record of this file has. */
+static inline uint32_t bs_model_head_bytes(const bs_model *model)
+{
+    return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
+}
+
+/* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
+bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+
+/* Fills in the streaming half of a source, if the file can be streamed. */
+void bs_model_stream_source(const bs_model *model, bs_weights *weights);
+/* What offset, size and buffer of a fetch must be multiples of; 0 when the file cannot be streamed. */
+uint32_t bs_model_fetch_alignment(const bs_model *model);
 
 void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
@@ -18264,6 +18416,234 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 }
 /* ==== end src/model_build.c =================================================================== */
 
+/* ==== begin src/model_record.c ================================================================ */
+/* model_record.c - records: their heads, streaming from them, and the check of a whole file.
+ * Relies on model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut short or
+ * overwritten while it is open. */
+/* #include "model.h" */
+
+/* -------------------------------------------------------------------------------------------------- heads */
+
+static uint32_t head_u32(const uint8_t *head, size_t at)
+{
+    uint32_t n;
+    memcpy(&n, head + at, sizeof n);
+    return n;
+}
+
+static uint64_t head_u64(const uint8_t *head, size_t at)
+{
+    uint64_t n;
+    memcpy(&n, head + at, sizeof n);
+    return n;
+}
+
+static bool bytes_are_zero(const uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (data[i] != 0)
+            return false;
+    return true;
+}
+
+/* What is wrong with the head of that block's record; NULL: nothing. The layout is in docs/format.md. */
+static const char *head_fault(const bs_model *model, int32_t index, const uint8_t *head)
+{
+    const bs_model_block *block = &model->blocks[index];
+    if (head_u32(head, 0) != BS_MODEL_HEAD_MAGIC)
+        return "does not begin with \"BSRC\"";
+    if (head_u32(head, 4) != BS_MODEL_HEAD_VERSION)
+        return "has a head of another version";
+    if (head_u64(head, 24) != model->file_id)
+        return "is of another file";
+    if (head_u32(head, 8) != (uint32_t)index)
+        return "is that of another block";
+    if (head_u32(head, 12) != block->crc32)
+        return "has another CRC-32 in its head than the file's index";
+    if (head_u64(head, 16) != block->bytes)
+        return "has another length in its head than the file's index";
+    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32) ? NULL : "has a head with bytes that should be zero";
+}
+
+/* ---------------------------------------------------------------------------------------------- streaming */
+
+/* The handle and the alignment that streaming reads use. */
+static bool stream_is_direct(const bs_model *model)
+{
+    return model->stream_file >= 0 && model->stream_alignment > 1 && !model->buffered;
+}
+
+static int64_t stream_handle(const bs_model *model)
+{
+    return model->stream_file >= 0 && !model->buffered ? model->stream_file : model->file;
+}
+
+uint32_t bs_model_fetch_alignment(const bs_model *model)
+{
+    if (bs_model_can_stream(model, NULL) != BS_OK)
+        return 0;
+    return stream_is_direct(model) ? model->stream_alignment : 1;
+}
+
+bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
+{
+    if (model->version < 2)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "a model file of version %d cannot be streamed: write it anew in version %d",
+                       model->version, BS_MODEL_VERSION);
+    if (model->gguf.alignment % BS_MODEL_PAGE != 0)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "records aligned to %llu bytes cannot be streamed: they must be to %d",
+                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+    return BS_OK;
+}
+
+static bs_status stream_locate(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset)
+{
+    const bs_model *model = user;
+    if (info->handle >= (uint64_t)model->n_weights)
+        return BS_ERROR_ARGUMENT;
+    *block = model->weights[info->handle].block;
+    *offset = model->weights[info->handle].offset;
+    return BS_OK;
+}
+
+static bs_status stream_record(const void *user, int32_t index, bs_record *record)
+{
+    const bs_model *model = user;
+    memset(record, 0, sizeof *record);
+    if (index < 0 || index >= model->n_blocks)
+        return BS_ERROR_ARGUMENT;
+    const bs_model_block *block = &model->blocks[index];
+    record->offset = block->offset;
+    record->bytes = block->bytes;
+    record->head_bytes = block->bytes ? BS_MODEL_HEAD_BYTES : 0;
+    record->crc32 = block->crc32;
+    return BS_OK;
+}
+
+/* From the handle for streaming. What went through the page cache need not stay there: it is read once a load. */
+static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_platform *p = model->platform;
+    const int64_t file = stream_handle(model);
+    const int64_t got = p->file_read(p->user, file, offset, buffer, bytes);
+    if (got > 0 && p->file_forget && !stream_is_direct(model))
+        p->file_forget(p->user, file, offset, (uint64_t)got);
+    return got;
+}
+
+/* A direct read may ask beyond the file's end, up to the next multiple: the end comes back as a shorter read. */
+static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_model *model = user;
+    const uint64_t size = model->gguf.source.size, mask = stream_is_direct(model) ? model->stream_alignment - 1 : 0;
+    const uint64_t end = bs_add_u64(size, mask) & ~mask;
+    if (((offset | bytes | (uintptr_t)buffer) & mask) != 0 || offset > end || bytes > end - offset)
+        return BS_ERROR_ARGUMENT;
+    const uint64_t left = offset < size ? size - offset : 0, there = left < bytes ? left : bytes;
+    if (there == 0)
+        return BS_OK;
+    if (!model->platform)
+        return bs_source_read(&model->gguf.source, offset, buffer, there);
+    const int64_t got = stream_file_read(model, offset, buffer, bytes);
+    return got >= 0 && (uint64_t)got >= there ? BS_OK : BS_ERROR_IO;
+}
+
+static bs_status stream_verify(const void *user, int32_t index, const void *head)
+{
+    const bs_model *model = user;
+    if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
+        return BS_ERROR_ARGUMENT;
+    return head_fault(model, index, head) ? BS_ERROR_FORMAT : BS_OK;
+}
+
+void bs_model_stream_source(const bs_model *model, bs_weights *weights)
+{
+    if (bs_model_can_stream(model, NULL) != BS_OK)
+        return;
+    weights->locate = stream_locate;
+    weights->record = stream_record;
+    weights->fetch = stream_fetch;
+    weights->verify = stream_verify;
+    weights->fetch_alignment = bs_model_fetch_alignment(model);
+    weights->serial = !model->gguf.source.memory && !model->gguf.source.reader.concurrent;
+}
+
+/* -------------------------------------------------------------------------------------------------- check */
+
+static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
+{
+    uint8_t head[BS_MODEL_HEAD_BYTES];
+    const bs_status status = bs_source_read(&model->gguf.source, model->blocks[index].offset, head, sizeof head);
+    if (status != BS_OK)
+        return bs_fail(error, status, "the record of block %d could not be read", index);
+    const char *const fault = head_fault(model, index, head);
+    return fault ? bs_fail(error, BS_ERROR_FORMAT, "the record of block %d %s", index, fault) : BS_OK;
+}
+
+static bs_status check_crc(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    uint8_t piece[512];
+    uint32_t crc = 0;
+    for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
+        const uint64_t left = block->bytes - at;
+        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
+        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(error, status, "the record of block %d could not be read", index);
+        crc = bs_crc32(crc, piece, bytes);
+        at += bytes;
+    }
+    if (crc == block->crc32)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", index, (unsigned)crc,
+                   (unsigned)block->crc32);
+}
+
+/* Zeros from `at` to `end`, both absolute. */
+static bs_status check_gap(const bs_model *model, int32_t index, uint64_t at, uint64_t end, bs_error *error)
+{
+    uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
+    while (at < end) {
+        const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+        const bs_status status = bs_source_read(&model->gguf.source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(error, status, "the record of block %d could not be read", index);
+        if (!bytes_are_zero(piece, bytes))
+            return bs_fail(error, BS_ERROR_FORMAT, "the record of block %d is not zero between its weights", index);
+        at += bytes;
+    }
+    return BS_OK;
+}
+
+static bs_status check_gaps(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    uint64_t at = block->offset + BS_MODEL_HEAD_BYTES;
+    bs_status status = BS_OK;
+    for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
+        status = check_gap(model, index, at, model->weights[w].offset, error);
+        at = model->weights[w].offset + model->weights[w].bytes;
+    }
+    return status == BS_OK ? check_gap(model, index, at, block->offset + block->bytes, error) : status;
+}
+
+bs_status bs_model_check(const bs_model *model, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t i = 0; status == BS_OK && i < model->n_blocks; i++) {
+        const bool head = model->blocks[i].bytes > 0 && model->version >= 2; /* version 1 promised neither head nor zeros */
+        if (head)
+            status = check_head(model, i, error);
+        if (status == BS_OK)
+            status = check_crc(model, i, error);
+        if (status == BS_OK && head)
+            status = check_gaps(model, i, error);
+    }
+    return status;
+}
+/* ==== end src/model_record.c ================================================================== */
+
 /* ==== begin src/model_weights.c =============================================================== */
 /* model_weights.c - the weights of a model file as a source for sessions, and what can be asked of a file.
  * Relies on model.h. Must never keep state between calls: several threads may read weights of one model when the
@@ -18330,7 +18710,8 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_model_weights(const bs_model *model)
 {
-    const bs_weights weights = {model, model_weight_find, model_weight_load, model_weight_map};
+    bs_weights weights = {.user = model, .find = model_weight_find, .read = model_weight_load, .map = model_weight_map};
+    bs_model_stream_source(model, &weights);
     return weights;
 }
 
@@ -18340,7 +18721,7 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
-    facts->version = BS_MODEL_VERSION;
+    facts->version = model->version;
     facts->opset = model->opset;
     facts->scale = model->scale;
     facts->nodes = model->n_nodes;
@@ -18350,6 +18731,8 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
     facts->symbols = model->n_symbols;
     facts->file_bytes = model->gguf.source.size;
     facts->alignment = model->gguf.alignment;
+    facts->fetch_alignment = bs_model_fetch_alignment(model);
+    facts->direct = facts->fetch_alignment > 1;
     for (int32_t i = 0; i < model->n_weights; i++)
         facts->weight_bytes += model->weights[i].bytes;
 }
@@ -18389,58 +18772,10 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
         return BS_ERROR_IO;
     return BS_OK;
 }
-
-/* -------------------------------------------------------------------------------------------------- check */
-
-/* CRC-32 as in zip and PNG (polynomial 0xedb88320), half a byte at a time: 64 bytes of table. */
-static uint32_t crc32_update(uint32_t crc, const uint8_t *data, size_t bytes)
-{
-    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                       0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
-    for (size_t i = 0; i < bytes; i++) {
-        crc ^= data[i];
-        crc = crc >> 4 ^ table[crc & 15];
-        crc = crc >> 4 ^ table[crc & 15];
-    }
-    return crc;
-}
-
-static bs_status check_block(const bs_model *model, const bs_model_block *block, uint32_t *crc)
-{
-    uint8_t piece[512];
-    *crc = UINT32_MAX;
-    for (uint64_t at = 0; at < block->bytes;) {
-        const uint64_t left = block->bytes - at;
-        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
-        if (status != BS_OK)
-            return status;
-        *crc = crc32_update(*crc, piece, bytes);
-        at += bytes;
-    }
-    *crc ^= UINT32_MAX;
-    return BS_OK;
-}
-
-bs_status bs_model_check(const bs_model *model, bs_error *error)
-{
-    for (int32_t i = 0; i < model->n_blocks; i++) {
-        const bs_model_block *block = &model->blocks[i];
-        uint32_t crc;
-        const bs_status status = check_block(model, block, &crc);
-        if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", i);
-        if (crc != block->crc32)
-            return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", i, (unsigned)crc,
-                           (unsigned)block->crc32);
-    }
-    return BS_OK;
-}
 /* ==== end src/model_weights.c ================================================================= */
 
 /* ==== begin src/model.c ======================================================================= */
-/* model.c - opening a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
+/* model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model.h" */
 
@@ -18488,23 +18823,40 @@ static bs_status model_u32(const model_open *o, const char *key, uint32_t most, 
     return BS_OK;
 }
 
+/* What every record's head repeats. */
+static bs_status model_file_id(const model_open *o)
+{
+    const char *const key = "brainstorm.file.id";
+    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    if (o->model->version < 2)
+        return BS_OK;
+    if (!found)
+        return model_fail_key(o, key, "is missing");
+    if (found->is_array || found->type != BS_GGUF_U64)
+        return model_fail_key(o, key, "is not a u64");
+    bs_cursor cursor;
+    bs_gguf_cursor(&o->model->gguf, found, &cursor);
+    o->model->file_id = bs_cursor_u64(&cursor);
+    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+}
+
 static bs_status model_identity(const model_open *o)
 {
     char architecture[16];
-    int32_t version = 0;
+    bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
         return bs_fail(o->error, BS_ERROR_FORMAT, "a GGUF file of architecture \"%s\", not a brainstorm model", architecture);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.version", INT32_MAX, &version);
-    if (status == BS_OK && version != BS_MODEL_VERSION)
-        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected %d", version, BS_MODEL_VERSION);
+        status = model_u32(o, "brainstorm.version", INT32_MAX, &m->version);
+    if (status == BS_OK && (m->version < 1 || m->version > BS_MODEL_VERSION))
+        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected 1..%d", m->version, BS_MODEL_VERSION);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.opset", INT32_MAX, &o->model->opset);
-    if (status == BS_OK && (o->model->opset < 1 || o->model->opset > BS_MODEL_OPSET))
-        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", o->model->opset,
+        status = model_u32(o, "brainstorm.opset", INT32_MAX, &m->opset);
+    if (status == BS_OK && (m->opset < 1 || m->opset > BS_MODEL_OPSET))
+        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", m->opset,
                        BS_MODEL_OPSET);
-    return status;
+    return status == BS_OK ? model_file_id(o) : status;
 }
 
 static bs_status model_labels(const model_open *o)
@@ -18627,6 +18979,8 @@ static bs_status model_block_record(const model_open *o, int32_t index, int32_t 
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != block->bytes)
         return model_fail_entry(o, "block", index, "does not have the bytes of its tensor");
+    if (block->bytes < bs_model_head_bytes(o->model))
+        return model_fail_entry(o, "block", index, "has a record without room for its head");
     block->offset = tensor->offset;
     *last = number;
     return BS_OK;
@@ -18728,7 +19082,7 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
         return model_fail_entry(o, "weight", index, "is not in the order of blocks");
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const uint64_t used = first ? 0 : w[-1].offset + w[-1].bytes - block->offset;
+    const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
     if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
         return model_fail_entry(o, "weight", index, "does not lie in its block's record");
     if (first)
@@ -18834,17 +19188,25 @@ static bs_status model_nodes(const model_open *o)
     return BS_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------- open */
+/* ---------------------------------------------------------------------------------------------- all of it */
 
-static bs_status model_index(const model_open *o)
+bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
     bs_status (*const parts[])(const model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
                                                       model_blocks, model_weights, model_nodes};
+    const model_open open = {model, arena, error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)
-        status = parts[i](o);
+        status = parts[i](&open);
     return status;
 }
+/* ==== end src/model.c ========================================================================= */
+
+/* ==== begin src/model_open.c ================================================================== */
+/* model_open.c - where the bytes of a model file come from: memory, a caller's reader, or a file of the platform.
+ * Owns the two handles of a file: one for its index and for weights that stay, one for streaming.
+ * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
+/* #include "model.h" */
 
 /* A model without a source. NULL when it does not fit. */
 static bs_model *model_create(bs_arena *arena, bs_error *error)
@@ -18859,16 +19221,17 @@ static bs_model *model_create(bs_arena *arena, bs_error *error)
         return NULL;
     }
     memset(model, 0, sizeof *model);
+    model->stream_file = -1;
+    model->stream_alignment = 1;
     return model;
 }
 
 /* Gives everything back on failure. */
 static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
 {
-    const model_open open = {model, arena, error};
     bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
     if (status == BS_OK)
-        status = model_index(&open);
+        status = bs_model_index(model, arena, error);
     if (status == BS_OK)
         return model;
     bs_model_close(model);
@@ -18883,7 +19246,7 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
         bs_fail(error, BS_ERROR_ARGUMENT, "the model's memory is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0}, bytes};
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
     bs_model *model = model_create(arena, error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -18906,6 +19269,34 @@ static int64_t model_file_read(void *user, uint64_t offset, void *buffer, size_t
     return model->platform->file_read(model->platform->user, model->file, offset, buffer, bytes);
 }
 
+static bool model_stream_fits(uint64_t bytes, uint64_t wanted_bytes, uint32_t alignment)
+{
+    return bytes == wanted_bytes && alignment > 0 && alignment <= BS_MODEL_PAGE && (alignment & (alignment - 1)) == 0;
+}
+
+/* A second handle, for large reads past the page cache. What does not work is left: the first handle serves as well. */
+static void model_open_stream(bs_model *model, bs_arena *arena, const char *path, uint64_t wanted_bytes)
+{
+    const bs_platform *p = model->platform;
+    const size_t mark = arena->used;
+    uint8_t *room = p->file_open_direct ? bs_arena_take(arena, 2 * BS_PROBE_BYTES - BS_ALIGNMENT) : NULL;
+    arena->used = mark; /* nothing else is taken while the probe is in use */
+    if (!room)
+        return;
+    uint64_t bytes = 0;
+    uint32_t alignment = 0;
+    uint8_t *probe = room + (-(uintptr_t)room & (BS_PROBE_BYTES - 1));
+    model->stream_file = p->file_open_direct(p->user, path, probe, &bytes, &alignment);
+    if (model->stream_file < 0)
+        return;
+    model->stream_alignment = alignment;
+    if (model_stream_fits(bytes, wanted_bytes, alignment))
+        return;
+    p->file_close(p->user, model->stream_file);
+    model->stream_file = -1;
+    model->stream_alignment = 1;
+}
+
 bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const char *path, bs_error *error)
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
@@ -18917,7 +19308,7 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     bs_model *model = model_create(arena, error);
     if (!model)
         return NULL;
-    bs_source source = {NULL, {model, model_file_read, 0}, 0};
+    bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
     model->file = p->file_open(p->user, path, &source.size);
     if (model->file < 0) {
         arena->used = mark;
@@ -18925,14 +19316,25 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
         return NULL;
     }
     model->platform = p;
+    model_open_stream(model, arena, path, source.size);
     return model_finish(model, &source, arena, mark, error);
 }
 
 void bs_model_close(bs_model *model)
 {
-    if (model && model->platform)
-        model->platform->file_close(model->platform->user, model->file);
-    if (model)
-        model->platform = NULL;
+    if (!model)
+        return;
+    const bs_platform *p = model->platform;
+    if (p && model->stream_file >= 0)
+        p->file_close(p->user, model->stream_file);
+    if (p)
+        p->file_close(p->user, model->file);
+    model->platform = NULL;
+    model->stream_file = -1;
 }
-/* ==== end src/model.c ========================================================================= */
+
+void bs_model_use_buffered(bs_model *model)
+{
+    model->buffered = true;
+}
+/* ==== end src/model_open.c ==================================================================== */

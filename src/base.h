@@ -62,4 +62,7 @@ uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
+/* CRC-32 as in zip (crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
+
 #endif
