@@ -213,14 +213,22 @@ typedef struct bs_platform {
     void (*gate_unlock)(void *user, void *storage);
     void (*gate_wait)(void *user, void *storage); /* called locked; may wake spuriously */
     void (*gate_wake)(void *user, void *storage); /* called locked; wakes all */
-    /* Files, read only. open returns a handle >= 0 or -1; read returns bytes read (short = end) or -1. */
+    /* Files, read only. open returns a handle >= 0 or -1; read returns bytes read (short = end) or -1. When weights are
+     * streamed, several reader threads read one file at once. */
     int64_t (*file_open)(void *user, const char *path, uint64_t *size_bytes);
     int64_t (*file_read)(void *user, int64_t file, uint64_t offset, void *buffer, size_t bytes);
     void (*file_close)(void *user, int64_t file);
+    /* Opens for large aligned reads that should not fill the page cache (O_DIRECT on Linux, probed by a real aligned
+     * read of one block). *alignment: what offset, size and buffer of file_read must be multiples of, at most 4096;
+     * 1 = buffered after all. probe: BS_PROBE_BYTES at a multiple of that, to try a read with. NULL = file_open serves. */
+    int64_t (*file_open_direct)(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment);
+    /* These bytes will not be read again soon: the cache need not hold them. NULL = nothing. */
+    void (*file_forget)(void *user, int64_t file, uint64_t offset, uint64_t bytes);
 } bs_platform;
 
 #define BS_THREAD_BYTES 64
 #define BS_GATE_BYTES 128
+#define BS_PROBE_BYTES 4096
 
 const bs_platform *bs_platform_default(void); /* NULL when built with BS_NO_POSIX */
 
@@ -594,12 +602,32 @@ typedef struct bs_weight_info {
     uint64_t handle; /* the source's own */
 } bs_weight_info;
 
+/* Where the weights of a block lie in what a source reads from: one piece. bytes 0: the block has none. */
+typedef struct bs_record {
+    uint64_t offset, bytes; /* the head included; in files, offset is a multiple of 4096 */
+    uint32_t head_bytes;    /* that bs_weights.verify looks at; 0: none */
+    uint32_t crc32;         /* of what follows the head (zip's) */
+} bs_record;
+
 typedef struct bs_weights {
     const void *user;
     /* BS_ERROR_WEIGHTS when there is none of that name. */
     bs_status (*find)(const void *user, const char *name, bs_weight_info *info);
     bs_status (*read)(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes);
     const void *(*map)(const void *user, const bs_weight_info *info); /* its bytes in memory, or NULL: read it */
+    /* Streaming; all NULL and 0 when the source cannot be streamed from. Called from several reader threads at once.
+     * locate: the record that holds the weight, and where its bytes begin in the storage that fetch reads.
+     * record: BS_ERROR_ARGUMENT when there is no such block.
+     * fetch: reads; offset, bytes and buffer are multiples of fetch_alignment, a power of two of at most 4096. Beyond
+     *   the end of the storage up to the next multiple: any bytes. BS_ERROR_IO when there is less than there was.
+     * verify: checks the first head_bytes of a record, as read: the right block of the file that was opened? If not,
+     *   BS_ERROR_FORMAT. NULL: there are no heads. */
+    bs_status (*locate)(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset);
+    bs_status (*record)(const void *user, int32_t block, bs_record *record);
+    bs_status (*fetch)(const void *user, uint64_t offset, void *buffer, size_t bytes);
+    bs_status (*verify)(const void *user, int32_t block, const void *head);
+    uint32_t fetch_alignment;
+    int32_t serial; /* 1: one fetch at a time; the caller of fetch sees to it */
 } bs_weights;
 
 typedef struct bs_tensor_table {
@@ -772,28 +800,34 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
  *     bs_graph *graph = bs_graph_create(&persistent, &room);
  *     if (bs_model_build(model, graph, NULL, &error)) ...      then plan; weights: bs_model_weights(model)
  */
-#define BS_MODEL_VERSION 1 /* of the file format */
+#define BS_MODEL_VERSION 2 /* of the file format; 1 is read too, but cannot be streamed */
 #define BS_MODEL_OPSET 1   /* newest set of ops known: files of older sets are read, newer ones refused */
 #define BS_MAX_WEIGHT_NAME 96
 
 /* A caller's bytes. read gives the bytes read (fewer than asked = end) or -1. Threads: called from the thread
- * that opens, builds or reads weights, and from no other. */
+ * that opens, builds or reads weights, and, when weights are streamed, from reader threads: one at a time a model,
+ * unless `concurrent` is set. */
 typedef struct bs_reader {
     void *user;
     int64_t (*read)(void *user, uint64_t offset, void *buffer, size_t bytes);
     uint64_t size;
+    int32_t concurrent; /* 1: read may be called by several threads at once */
 } bs_reader;
 
 typedef struct bs_model bs_model;
 
 /* Checks the file and keeps an index of it in `arena` (persistent): some 64 bytes a key, 96 a weight. NULL on failure,
- * and the arena is as it was. file: kept open until bs_model_close; platform NULL = the default. reader: copied.
+ * and the arena is as it was. file: kept open until bs_model_close; platform NULL = the default; a second handle for
+ * streaming is opened with the platform's file_open_direct where that works (8 KB of the arena serve to try it, and are
+ * free again afterwards; where they do not fit, streaming is buffered). reader: copied.
  * memory (an array in flash): any alignment; never copied, and weights are used in place where they can be; it must
  * outlive the model, as must everything that `user` and `platform` point to. */
 bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const char *path, bs_error *error);
 bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error);
 bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, bs_error *error);
 void bs_model_close(bs_model *model); /* closes the file; NULL is fine. The arena's bytes stay taken. */
+/* Streaming reads of this model go through the page cache from now on. Before bs_model_weights. */
+void bs_model_use_buffered(bs_model *model);
 
 /* What the file says of itself. */
 typedef struct bs_model_facts {
@@ -802,6 +836,8 @@ typedef struct bs_model_facts {
     int32_t scale; /* super-resolution: output pixels an input pixel along a side; else 0 */
     int32_t nodes, values, blocks, weights, symbols;
     uint64_t file_bytes, weight_bytes, alignment;
+    bool direct;              /* streaming reads bypass the page cache */
+    uint32_t fetch_alignment; /* of streaming reads; 0: weights of this model cannot be streamed */
 } bs_model_facts;
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts);
 
@@ -828,6 +864,9 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 /* The weights of the file, for bs_session_desc. The model must stay open while they are read, and, when it was opened
  * from memory, as long as the session lives. */
 bs_weights bs_model_weights(const bs_model *model);
+/* Can they be streamed? BS_ERROR_UNSUPPORTED with a message that says why not: a file of version 1 has no heads of
+ * records, and records must be aligned to 4096 bytes. */
+bs_status bs_model_can_stream(const bs_model *model, bs_error *error);
 
 /* Block `index` (0 = "main", what is outside every block) and its record in the file. */
 typedef struct bs_model_block_facts {
@@ -835,14 +874,14 @@ typedef struct bs_model_block_facts {
     int32_t first_node, end_node; /* of the stored graph, from 0 */
     int32_t weights;
     uint64_t offset, bytes; /* of the record: offset is a multiple of the file's alignment; bytes may be 0 */
-    uint32_t crc32;
+    uint32_t crc32;         /* of what follows the record's head */
 } bs_model_block_facts;
 bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts);
 /* Weight `index`: its name (BS_MAX_WEIGHT_NAME bytes; may be NULL), block (may be NULL), type and shape. */
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block,
                               bs_weight_info *info);
 
-/* Reads every record and compares its CRC-32; blocks as long as that takes. */
+/* Reads every record: its head, its CRC-32, zeros between its weights. Blocks as long as that takes. */
 bs_status bs_model_check(const bs_model *model, bs_error *error);
 
 /* One line about node `index` (from 1), for people: number, op, name, operands, what it gives, what it is set to.
@@ -980,8 +1019,9 @@ typedef struct bs_replay_result {
     bs_stream_stats stats;
     bs_prediction predictions[BS_PREDICTOR_COUNT];
     uint64_t time_ns, compute_ns;
-    uint64_t oracle_ns; /* the recurrence of perfect knowledge: fewest reads (Belady), each as early as there is room:
-                           load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i */
+    uint64_t oracle_ns; /* perfect knowledge: reads in the order of need, each as early as what is needed later can make
+                           room: load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i, at
+                           the best of several limits on how far ahead is read (0: Belady's replacement on demand) */
     uint64_t oracle_bytes;
 } bs_replay_result;
 /* workspace: bs_replay_bytes. `result` is of the whole trace. */

@@ -41,7 +41,8 @@ typedef struct bs_node_plan {
     int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
-    uint64_t prepared_bytes; /* of its weights, in its block's prepared memory */
+    int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
+    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
 } bs_node_plan;

@@ -186,7 +186,8 @@ static void choose_orders(bs_plan *plan)
         if (domain->kind == BS_DOMAIN_PATH)
             p->max_rows = plan->domains[domain->parent].max_rows;
         const bool images = top > 0 && tree_has_images(plan, top);
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && images);
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
+                            (plan->desc.order == BS_ORDER_AUTO && (images || bs_plan_streams_paths(plan, top)));
         p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }

@@ -259,7 +259,7 @@ static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const b
 
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
-    const bs_session_desc none = {NULL, {NULL, NULL, NULL, NULL}};
+    const bs_session_desc none = {.platform = NULL};
     bs_sizes sizes;
     if (!memory || !plan) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");

@@ -6,10 +6,12 @@ package (tools/requirements.txt). Must never leave a file behind.
 """
 
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import warnings
+import zlib
 
 try:
     import gguf
@@ -172,10 +174,24 @@ def test_weights(g, tensors):
         for _, array, offset in block.weights:
             data = tensors[f"block.{block.name}"][1][offset:offset + array.nbytes]
             same &= data == array.tobytes()
-            aligned &= offset % 256 == 0
+            aligned &= offset % 256 == 0 and offset >= 256
             count += 1
     report("weights have the bytes given", same and count > 20, "they do not")
     report("weights start at multiples of 256", aligned, "they do not")
+
+
+def test_heads(path, g, tensors):
+    reader = gguf.GGUFReader(path)
+    identity = reader.get_field("brainstorm.file.id").contents()
+    checksums = reader.get_field("brainstorm.block.crc32").contents()
+    right = True
+    for number, block in enumerate(g.blocks):
+        if block.bytes:
+            record = tensors[f"block.{block.name}"][1]
+            checksum = zlib.crc32(record[256:])
+            head = struct.pack("<4sIIIQQ224x", b"BSRC", 1, number, checksum, len(record), identity)
+            right &= record[:256] == head and checksum == checksums[number]
+    report("every record has the head that the keys promise", right and identity != 0, "one differs")
 
 
 def test_repeatable(path, g, folder):
@@ -292,6 +308,7 @@ def main():
         test_library_reads(path, g)
         tensors = test_package_reads(path, g)
         test_weights(g, tensors)
+        test_heads(path, g, tensors)
         test_repeatable(path, g, folder)
         test_damage(path, tensors, folder)
         test_refusals()

@@ -24,10 +24,11 @@ import zlib
 
 import numpy as np
 
-VERSION = 1   # of the file format: BS_MODEL_VERSION
+VERSION = 2   # of the file format: BS_MODEL_VERSION
 OPSET = 1     # BS_MODEL_OPSET
 ALIGNMENT = 4096        # of records in the file
 TENSOR_ALIGNMENT = 256  # of tensors in a record
+HEAD_BYTES = 256        # of a record, before its weights
 MAX_NAME = 63           # bytes of a name
 
 # Numbers of the enums in brainstorm.h. They are stored in files and never change.
@@ -124,15 +125,31 @@ class Block:
         self.bytes = 0
 
     def add(self, name, array):
-        offset = -(-self.bytes // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
+        offset = -(-max(self.bytes, HEAD_BYTES) // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
         self.weights.append((name, array, offset))
         self.bytes = offset + array.nbytes
 
-    def record(self):
-        record = np.zeros(self.bytes, np.uint8)
+    def payload(self):
+        """What follows the head: the weights, and zeros between them."""
+        record = np.zeros(max(self.bytes, HEAD_BYTES), np.uint8)
         for _, array, offset in self.weights:
             record[offset:offset + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
-        return record
+        return record[HEAD_BYTES:].tobytes()
+
+    def crc32(self):
+        return zlib.crc32(self.payload())
+
+    def record(self, number, file_id):
+        head = struct.pack("<4sIIIQQ", b"BSRC", 1, number, self.crc32(), self.bytes, file_id)
+        return np.frombuffer(head.ljust(HEAD_BYTES, b"\0") + self.payload(), np.int8)
+
+
+def file_id(blocks):
+    """FNV-1a over checksum and length of every block: other weights, another number."""
+    number = 14695981039346656037
+    for byte in b"".join(struct.pack("<IQ", block.crc32(), block.bytes) for block in blocks):
+        number = (number ^ byte) * 1099511628211 % 2**64
+    return number
 
 
 def _number(table, what, kind):
@@ -444,7 +461,7 @@ class Graph:
             "block.end_node": ("i32", [b.end_node for b in blocks]),
             "block.tensor": ("i32", tensors),
             "block.bytes": ("u64", [b.bytes for b in blocks]),
-            "block.crc32": ("u32", [zlib.crc32(b.record().tobytes()) for b in blocks]),
+            "block.crc32": ("u32", [b.crc32() for b in blocks]),
             "weight.name": ("str", [name for _, name, _, _ in weights]),
             "weight.block": ("i32", [b for b, _, _, _ in weights]),
             "weight.dtype": ("i32", [DTYPES[_STORED[a.dtype.newbyteorder("=")]] for _, _, a, _ in weights]),
@@ -461,19 +478,21 @@ class Graph:
                  "i64": gguf.GGUFValueType.INT64, "u64": gguf.GGUFValueType.UINT64}
         if len(self._open) != 1:
             raise ValueError("a block is still open")
+        identity = file_id(self.blocks)
         writer = gguf.GGUFWriter(f"{path}.new", "brainstorm")
         writer.add_custom_alignment(ALIGNMENT)
         writer.add_uint32("brainstorm.version", VERSION)
         writer.add_uint32("brainstorm.opset", OPSET)
+        writer.add_uint64("brainstorm.file.id", identity)
         writer.add_string("brainstorm.model.name", self.name)
         writer.add_uint32("brainstorm.model.scale", self.scale)
         writer.add_uint32("brainstorm.value.count", self.n_values)
         for key, (kind, elements) in self.arrays().items():
             if elements:  # GGUF writers refuse empty arrays; readers take a missing one for empty
                 writer.add_key_value(f"brainstorm.{key}", elements, gguf.GGUFValueType.ARRAY, types[kind])
-        for block in self.blocks:
+        for number, block in enumerate(self.blocks):
             if block.bytes:
-                writer.add_tensor(f"block.{block.name}", block.record().view(np.int8))
+                writer.add_tensor(f"block.{block.name}", block.record(number, identity))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
