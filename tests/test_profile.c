@@ -609,7 +609,7 @@ static void test_readers(void)
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     bs_arena arena;
     odd_reader o = {.bytes = &b};
-    const bs_reader reader = {&o, odd_read, b.n};
+    const bs_reader reader = {.user = &o, .read = odd_read, .size = b.n};
     bs_arena_init(&arena, "tables", tables, sizeof tables);
     bs_trace_load(&arena, &reader, &t, &error);
     const int all = o.reads;
