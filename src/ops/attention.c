@@ -52,6 +52,9 @@ static bool attention_infer(bs_infer *infer)
         return false;
     if (heads < 1 || d % heads != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each", heads, d);
+    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
+                             (long long)infer->graph->domains[domain].max_rows);
     if (infer->n_in != 3 && infer->n_in != 6)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none", infer->n_in);
     return infer->n_in == 3 || attention_cache_fits(infer, domain);
