@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5a7d375af84913bd7a5b3d0f1a7ee2939f1304c27d8978353f92c7eea2ace4a1
+ * sha256 of the parts: f7592d401d8eab8ae8f688ad8f64e731b7c51622119cc42c14622965156a17b9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -7630,14 +7630,16 @@ typedef enum bs_domain_kind {
     BS_DOMAIN_ROOT,
     BS_DOMAIN_ROWS,    /* rows of a root tensor; count = its leading dimension */
     BS_DOMAIN_PATCHES, /* cells of a frame; count = ceil(H/size) * ceil(W/size) */
-    BS_DOMAIN_PATH     /* the rows that a router sent along one path */
+    BS_DOMAIN_PATH,    /* the rows that a router sent along one path */
+    BS_DOMAIN_SEGMENTS /* as ROWS, grouped: how many rows each segment has in a run, an input says */
 } bs_domain_kind;
 
 typedef struct bs_domain {
     bs_domain_kind kind;
     int32_t parent;
     int32_t router, path;     /* PATH */
-    bs_dim_id rows;           /* ROWS */
+    bs_dim_id rows;           /* ROWS, SEGMENTS */
+    int32_t lengths;          /* SEGMENTS: value of an input i32 [segments]; else 0 */
     bs_dim_id height, width;  /* PATCHES: extents of the frame */
     int32_t size;             /* PATCHES: cell size in pixels of that frame */
     int64_t max_rows;
@@ -7787,6 +7789,7 @@ typedef struct bs_node_plan {
     uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
+    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
 typedef struct bs_call {
@@ -7799,6 +7802,11 @@ typedef struct bs_call {
     bs_operand out[BS_MAX_OUTPUTS];
     const void *prepared; /* the node's prepared weights */
     void *scratch;
+    /* BS_OP_ACROSS only */
+    int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    int32_t piece;          /* 0 .. plan->pieces - 1 */
+    int32_t n_segments;
+    const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
 } bs_call;
 
 typedef struct bs_infer {
@@ -7821,7 +7829,8 @@ typedef enum bs_op_flags {
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
-    BS_OP_CHANNELS_LAST = 64 /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
@@ -7858,6 +7867,20 @@ int32_t bs_op_index(const char *name); /* -1 when unknown */
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
 uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 uint64_t bs_weight_elements(const bs_weight_spec *spec);
+
+/* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
+static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+{
+    int32_t low = 0, high = n_segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
@@ -8155,7 +8178,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         const bs_domain *d = &graph->domains[i];
         if (d->kind == domain->kind && d->parent == domain->parent && d->router == domain->router &&
             d->path == domain->path && d->rows == domain->rows && d->height == domain->height &&
-            d->width == domain->width && d->size == domain->size)
+            d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
     if (graph->n_domains == BS_MAX_DOMAINS) {
@@ -8187,7 +8210,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 /* Ops combine rows of one domain; a captured operand may be a root value. */
 static bool operands_agree(bs_graph *g, const bs_infer *infer)
 {
-    if (infer->op->flags & BS_OP_STRUCTURAL)
+    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_ACROSS))
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
@@ -12545,7 +12568,9 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
     X(topk)                                                                                                           \
     X(gather_rows)                                                                                                    \
     X(constant)                                                                                                       \
-    X(patch_features)
+    X(patch_features)                                                                                                 \
+    /* segments: structure_segment.c, ops/ */                                                                        \
+    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)
 
 #define OP_EXTERN(name) extern const bs_op bs_op_##name;
 BS_OP_LIST(OP_EXTERN)
@@ -12622,7 +12647,8 @@ float bs_act_apply(bs_act act, float param, float slope, float x)
 /* #include "op.h" */
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
-    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score;
+    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_segments, bs_op_state_append,
+    bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
 /* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
 typedef struct bs_source_params {
@@ -12654,6 +12680,20 @@ const char *bs_protocol_name(bs_protocol protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+
+/* Whether a state_write or state_append of this state is there already. */
+bool bs_state_is_written(const bs_graph *graph, int32_t state);
+
+/* Segments (structure_segment.c). The two below refuse and return false.
+ * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
+bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
+/* Operand `index` is of a segment domain: which one, or 0 after refusing. */
+int32_t bs_infer_segments(bs_infer *infer, int32_t index);
+/* Of a segment domain: its number of segments. */
+static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
+{
+    return graph->values[graph->domains[domain].lengths].dims[0];
+}
 
 #endif
 /* ==== end src/structure.h ===================================================================== */
@@ -12810,6 +12850,17 @@ static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_v
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
 }
 
+bool bs_state_is_written(const bs_graph *graph, int32_t state)
+{
+    for (int32_t n = 1; n < graph->n_nodes; n++) {
+        const bs_node *node = &graph->nodes[n];
+        const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
+        if (writes && bs_node_in(graph, node)[0] == state)
+            return true;
+    }
+    return false;
+}
+
 static bool state_write_infer(bs_infer *infer)
 {
     infer->n_out = 0;
@@ -12818,9 +12869,8 @@ static bool state_write_infer(bs_infer *infer)
     const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
         return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
-    for (int32_t n = 1; n < infer->graph->n_nodes; n++)
-        if (bs_node_is(&infer->graph->nodes[n], &bs_op_state_write) && bs_node_in(infer->graph, &infer->graph->nodes[n])[0] == infer->ids[0])
-            return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
+    if (bs_state_is_written(infer->graph, infer->ids[0]))
+        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
     char a[128], b[128];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
         return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
@@ -12961,13 +13011,14 @@ static bool collect_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
-    if (d->kind != BS_DOMAIN_ROWS && d->kind != BS_DOMAIN_PATCHES)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows or patches; gather what a router scattered first");
+    const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
+    if (!rows && d->kind != BS_DOMAIN_PATCHES)
+        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows, segments or patches; gather what a router scattered first");
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
         return bs_graph_fail(g, BS_ERROR_SHAPE, "collect: rank %d cells cannot be stacked (images of patches: use assemble)", x->rank);
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
-    out->dims[0] = d->kind == BS_DOMAIN_ROWS ? d->rows : bs_dim_const(g, d->max_rows);
+    out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + 1] = x->dims[i];
     out->domain = 0;
@@ -13306,6 +13357,534 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 }
 /* ==== end src/structure_route.c =============================================================== */
 
+/* ==== begin src/structure_segment.c =========================================================== */
+/* structure_segment.c - rows grouped in segments, and caches that segments are appended to: builder functions and shape
+ * rules.
+ * Owns what holds for every op on segments: whose input says how rows are grouped, and that two values agree on it.
+ * Relies on structure.h. Must never read lengths: they are data of a run (segment.c). */
+/* #include "ops/common.h" */
+/* #include "structure.h" */
+
+/* ---------------------------------------------------------------------------------------------- what is shared */
+
+int32_t bs_infer_segments(bs_infer *infer, int32_t index)
+{
+    const int32_t domain = infer->in[index]->domain;
+    if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
+        return domain;
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is not of segments (bs_segments; gather what a router scattered first)", index);
+    return 0;
+}
+
+bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
+{
+    const bs_value_info *v = infer->in[index];
+    char shape[96];
+    if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is not an input", index, what);
+    if (v->dtype != BS_I32 || v->rank != 1)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
+                             bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
+    if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, which is another number of segments", index, what,
+                             bs_value_text(infer->graph, v, shape, sizeof shape));
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------- segments */
+
+static bool segments_infer(bs_infer *infer)
+{
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (x->domain != 0)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", x->domain);
+    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
+        return false;
+    out->rank = x->rank - 1;
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        out->dims[i] = i < out->rank ? x->dims[i + 1] : -1;
+    const bs_domain domain = {.kind = BS_DOMAIN_SEGMENTS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
+                              .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
+    out->domain = bs_graph_domain(infer->graph, &domain);
+    return out->domain >= 0;
+}
+
+const bs_op bs_op_segments = {.name = "segments", .min_in = 2, .max_in = 2, .flags = BS_OP_STRUCTURAL,
+                              .params_bytes = sizeof(bs_name_params), .infer = segments_infer};
+
+bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
+{
+    const int32_t in[2] = {x.id, lengths.id};
+    return bs_graph_value(graph, bs_op_index("segments"), in, 2, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------ state_append */
+
+/* The state is [segments, window, ...cell]. */
+static bool append_fits(bs_infer *infer, int32_t domain)
+{
+    const bs_value_info *state = infer->in[0], *value = infer->in[1];
+    char a[96], b[96];
+    bool fits = state->dtype == value->dtype && state->rank == value->rank + 2 &&
+                state->dims[0] == bs_segment_dim(infer->graph, domain) && bs_dim_is_const(infer->graph, state->dims[1]);
+    for (int32_t i = 0; fits && i < value->rank; i++)
+        fits = state->dims[i + 2] == value->dims[i];
+    if (fits)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
+                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b), bs_dtype_name(state->dtype),
+                         bs_value_text(infer->graph, state, a, sizeof a));
+}
+
+static bool state_append_infer(bs_infer *infer)
+{
+    infer->n_out = 0;
+    const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
+    if (!bs_node_is(source, &bs_op_state))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is not a state");
+    if (bs_state_is_written(infer->graph, infer->ids[0]))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
+    const int32_t domain = bs_infer_segments(infer, 1);
+    return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
+}
+
+const bs_op bs_op_state_append = {.name = "state_append", .min_in = 3, .max_in = 3, .flags = BS_OP_STRUCTURAL,
+                                  .params_bytes = sizeof(bs_name_params), .infer = state_append_infer};
+
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past)
+{
+    const int32_t in[3] = {state.id, value.id, past.id};
+    bs_graph_add(graph, bs_op_index("state_append"), in, 3, NULL);
+}
+/* ==== end src/structure_segment.c ============================================================= */
+
+/* ==== begin src/ops/segment_rows.c ============================================================ */
+/* ops/segment_rows.c - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+ * Relies on span.h and structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
+ * segment to its last. One code for every tier. */
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
+/* #include "structure.h" */
+
+/* Row `index` of a root operand [n, ...], as an operand of a cell's shape. */
+static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
+{
+    bs_operand row = *cell;
+    row.data = (char *)root->data + index * root->stride[0] * (ptrdiff_t)bs_dtype_bytes(root->dtype);
+    row.row_stride = 0;
+    for (int32_t d = 0; d < cell->rank; d++)
+        row.stride[d] = root->stride[d + 1];
+    return row;
+}
+
+/* ------------------------------------------------------------------------------------------------------ spread */
+
+static bool segment_spread_infer(bs_infer *infer)
+{
+    const bs_value_info *parent = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    const int32_t domain = bs_infer_segments(infer, 1);
+    char shape[96];
+    if (!domain)
+        return false;
+    if (parent->domain != 0)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", parent->domain);
+    if (parent->rank < 1 || parent->dims[0] != bs_segment_dim(infer->graph, domain))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, dimension 0 is not the number of segments",
+                             bs_value_text(infer->graph, parent, shape, sizeof shape));
+    out->rank = parent->rank - 1;
+    for (int32_t i = 0; i < out->rank; i++)
+        out->dims[i] = parent->dims[i + 1];
+    out->domain = domain;
+    return true;
+}
+
+static bs_status segment_spread_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0];
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    for (int32_t r = 0; r < call->rows; r++) {
+        bs_operand to = *out;
+        to.data = (char *)out->data + r * out->row_stride * (ptrdiff_t)bytes;
+        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r), &to);
+        bs_span span;
+        bs_span_open(&span, &to, 1);
+        bs_span_add(&span, &from, NULL, 0);
+        bs_span_run(&span, bs_span_copy, &bytes);
+    }
+    return BS_OK;
+}
+
+/* The second operand tells the domain and is not read (bs_plan_in). */
+const bs_op bs_op_segment_spread = {.name = "segment_spread",
+                                    .min_in = 2,
+                                    .max_in = 2,
+                                    .flags = BS_OP_ACROSS,
+                                    .params_bytes = sizeof(bs_name_params),
+                                    .infer = segment_spread_infer,
+                                    .run = segment_spread_run};
+
+bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
+{
+    const int32_t in[2] = {parent.id, like.id};
+    return bs_op_build(graph, &bs_op_segment_spread, in, 2, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------------ reduce */
+
+static bool segment_reduce_infer(bs_infer *infer)
+{
+    const bs_segment_reduce_desc *desc = infer->params;
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    const int32_t domain = bs_infer_segments(infer, 0);
+    if (!domain || !bs_infer_field(infer, "mode", desc->mode, BS_SEGMENT_LAST, BS_SEGMENT_MAX) ||
+        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
+        return false;
+    out->rank = x->rank + 1;
+    out->dims[0] = bs_segment_dim(infer->graph, domain);
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + 1] = x->dims[i];
+    out->domain = 0;
+    return true;
+}
+
+/* Segments are dealt out to so many tasks at most. */
+#define SEGMENT_TASKS 64
+
+static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                                bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
+    plan->pieces = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
+}
+
+static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
+{
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    return (double)graph->domains[x->domain].max_rows * bs_value_work(graph, bs_node_in(graph, node)[0]);
+}
+
+typedef struct segment_job {
+    bool first, max; /* first: the row is the result so far */
+    float divisor;   /* not 0: the last step of a mean */
+} segment_job;
+
+static float segment_step(const segment_job *job, float so_far, float x)
+{
+    if (job->first)
+        return x;
+    return job->max ? (x > so_far ? x : so_far) : so_far + x;
+}
+
+/* NaN is kept by sums; a maximum that meets NaN leaves it out unless it comes first. */
+static void segment_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const segment_job *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        float *to = (float *)(void *)(at[0] + i * step[0]);
+        *to = segment_step(job, *to, *(const float *)(const void *)(at[1] + i * step[1]));
+    }
+}
+
+static void segment_add_dense(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    float *to = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    if (!bs_span_dense_f32(step, 2)) {
+        segment_lines(context, n, at, step);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[i] += x[i];
+}
+
+static void segment_divide(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const segment_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) /= job->divisor;
+}
+
+static void segment_zero(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    (void)context;
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) = 0.0f;
+}
+
+static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_inner inner, const segment_job *job)
+{
+    bs_span span;
+    bs_span_open(&span, to, 1);
+    if (from)
+        bs_span_add(&span, from, NULL, 0);
+    bs_span_run(&span, inner, job);
+}
+
+static void segment_reduce_one(const bs_call *call, int32_t segment)
+{
+    const bs_segment_reduce_desc *desc = call->params;
+    const int32_t begin = call->offsets[segment], end = call->offsets[segment + 1];
+    const bs_operand to = segment_row(&call->out[0], segment, &call->in[0]);
+    segment_job job = {true, desc->mode == BS_SEGMENT_MAX, 0};
+    if (begin == end)
+        segment_walk(&to, NULL, segment_zero, &job);
+    for (int32_t r = desc->mode == BS_SEGMENT_LAST ? bs_max_i32(end - 1, begin) : begin; r < end; r++) {
+        bs_operand from = call->in[0];
+        from.data = bs_f32_at(&from, r * from.row_stride);
+        segment_walk(&to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
+        job.first = false;
+    }
+    job.divisor = (float)(end - begin);
+    if (desc->mode == BS_SEGMENT_MEAN && end > begin)
+        segment_walk(&to, NULL, segment_divide, &job);
+}
+
+static bs_status segment_reduce_run(const bs_call *call)
+{
+    for (int32_t s = call->piece; s < call->n_segments; s += call->plan->pieces)
+        segment_reduce_one(call, s);
+    return BS_OK;
+}
+
+static const bs_field segment_reduce_fields[] = {{"mode", 'i'}};
+
+const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
+                                    .min_in = 1,
+                                    .max_in = 1,
+                                    .flags = BS_OP_ACROSS,
+                                    .params_bytes = sizeof(bs_segment_reduce_desc),
+                                    BS_FIELDS(segment_reduce_fields),
+                                    .infer = segment_reduce_infer,
+                                    .flops = segment_reduce_flops,
+                                    .plan = segment_reduce_plan,
+                                    .run = segment_reduce_run};
+
+bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_segment_reduce, &x.id, 1, desc);
+}
+/* ==== end src/ops/segment_rows.c ============================================================== */
+
+/* ==== begin src/ops/attention.c =============================================================== */
+/* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
+ * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
+ * that a sequence in one run or token by token gives the same bits.
+ * Relies on structure.h. Must never trust a position: offsets and past come checked (segment.c), and the ring is
+ * addressed modulo its window. One code for every tier. */
+/* #include "ops/common.h" */
+/* #include "structure.h" */
+
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V, ATTENTION_PAST };
+
+/* ------------------------------------------------------------------------------------------------------- shape */
+
+static bool attention_cells_agree(bs_infer *infer, int32_t domain)
+{
+    for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
+            return false;
+        if (infer->in[i]->domain != domain)
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, operand 0 of domain %d", i, infer->in[i]->domain, domain);
+        if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d has another dimension 0 than operand 0", i);
+    }
+    return true;
+}
+
+/* [segments, window, d], both with one window. */
+static bool attention_cache_fits(bs_infer *infer, int32_t domain)
+{
+    for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
+        const bs_value_info *cache = infer->in[i];
+        int32_t window;
+        char shape[96];
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 3, 3) || !bs_infer_const(infer, i, 1, "the window", &window))
+            return false;
+        if (cache->domain != 0)
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, expected a root value", i, cache->domain);
+        if (cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
+            cache->dims[2] != infer->in[0]->dims[0])
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
+                                 i, bs_value_text(infer->graph, cache, shape, sizeof shape));
+    }
+    return bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+}
+
+static bool attention_infer(bs_infer *infer)
+{
+    const bs_attention_desc *desc = infer->params;
+    const int32_t domain = bs_infer_segments(infer, 0), heads = bs_or_default(desc->heads, 1);
+    int32_t d;
+    if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d) ||
+        !bs_infer_field(infer, "alibi", desc->alibi, 0, 1))
+        return false;
+    if (heads < 1 || d % heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each", heads, d);
+    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
+                             (long long)infer->graph->domains[domain].max_rows);
+    if (infer->n_in != 3 && infer->n_in != 6)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none", infer->n_in);
+    return infer->n_in == 3 || attention_cache_fits(infer, domain);
+}
+
+/* Positions that a row attends to, at most: the window, or without a cache all rows of the run. */
+static int64_t attention_most(const bs_graph *graph, const bs_node *node)
+{
+    const int32_t *in = bs_node_in(graph, node);
+    if (node->n_in > ATTENTION_PAST_K)
+        return bs_dim_max(graph, graph->values[in[ATTENTION_PAST_K]].dims[1]);
+    return graph->domains[node->domain].max_rows;
+}
+
+static double attention_flops(const bs_graph *graph, const bs_node *node)
+{
+    return 4.0 * (double)attention_most(graph, node) * bs_value_work(graph, node->first_out);
+}
+
+static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
+    plan->scratch_bytes = bs_mul_u64((uint64_t)attention_most(graph, node), sizeof(float));
+}
+
+/* ------------------------------------------------------------------------------------------------------ kernel */
+
+/* One row and head: where its keys and values are. */
+typedef struct attention_job {
+    const bs_call *call;
+    int32_t segment, first_row;         /* of the segment, in this run */
+    int32_t past, low, position;        /* of the row; it attends to low .. position */
+    int32_t window, element, n;         /* elements of the head: element .. element + n */
+    float *scores;                      /* [position - low + 1] */
+} attention_job;
+
+static attention_job attention_job_of(const bs_call *call)
+{
+    const int32_t heads = call->plan->pieces, d = call->in[ATTENTION_Q].dim[0];
+    const bool cached = call->n_in > ATTENTION_PAST_K;
+    attention_job job = {.call = call, .n = d / heads, .element = call->piece * (d / heads), .scores = call->scratch};
+    job.segment = bs_segment_of(call->offsets, call->n_segments, call->row);
+    job.first_row = call->offsets[job.segment];
+    const bs_operand *past = &call->in[ATTENTION_PAST];
+    job.past = cached ? ((const int32_t *)past->data)[job.segment * past->stride[0]] : 0;
+    job.position = job.past + (call->row - job.first_row);
+    job.window = cached ? call->in[ATTENTION_PAST_K].dim[1] : job.position + 1;
+    job.low = bs_max_i32(0, job.position - job.window + 1);
+    return job;
+}
+
+/* Key (or value: one operand further) of position j: of this run, or from the ring. */
+static const float *attention_at(const attention_job *job, int32_t kind, int32_t j, ptrdiff_t *step)
+{
+    const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_PAST_K - ATTENTION_K];
+    if (j >= job->past) {
+        *step = fresh->stride[0];
+        return bs_f32_at(fresh, (job->first_row + (j - job->past)) * fresh->row_stride + job->element * *step);
+    }
+    *step = ring->stride[2];
+    return bs_f32_at(ring, job->segment * ring->stride[0] + j % job->window * ring->stride[1] + job->element * *step);
+}
+
+/* Eight sums side by side, added up in one order whatever the strides: the same bits from a run's rows and the ring. */
+#define ATTENTION_LANES 8
+
+static float attention_dot_dense(const float *a, const float *b, int32_t n, float *lanes)
+{
+    int32_t i = 0;
+    for (; i + ATTENTION_LANES <= n; i += ATTENTION_LANES)
+        for (int32_t k = 0; k < ATTENTION_LANES; k++)
+            lanes[k] += a[i + k] * b[i + k];
+    for (; i < n; i++)
+        lanes[i % ATTENTION_LANES] += a[i] * b[i];
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+static float attention_dot(const float *a, ptrdiff_t a_step, const float *b, ptrdiff_t b_step, int32_t n)
+{
+    float lanes[ATTENTION_LANES] = {0};
+    if (a_step == 1 && b_step == 1)
+        return attention_dot_dense(a, b, n, lanes);
+    for (int32_t i = 0; i < n; i++)
+        lanes[i % ATTENTION_LANES] += a[i * a_step] * b[i * b_step];
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+/* Scores of all positions; returns the largest. */
+static float attention_scores(const attention_job *job)
+{
+    const bs_attention_desc *desc = job->call->params;
+    const bs_operand *in = &job->call->in[ATTENTION_Q];
+    const float *q = bs_f32_at(in, job->call->row * in->row_stride + job->element * in->stride[0]);
+    const float scale = 1.0f / sqrtf((float)job->n);
+    const float slope = desc->alibi ? exp2f(-8.0f * (float)(job->call->piece + 1) / (float)job->call->plan->pieces) : 0.0f;
+    float top = 0.0f;
+    for (int32_t j = job->low; j <= job->position; j++) {
+        ptrdiff_t step;
+        const float *k = attention_at(job, ATTENTION_K, j, &step);
+        const float score = attention_dot(q, in->stride[0], k, step, job->n) * scale - slope * (float)(job->position - j);
+        job->scores[j - job->low] = score;
+        top = j == job->low || score > top ? score : top;
+    }
+    return top;
+}
+
+static void attention_add(float *out, ptrdiff_t out_step, const float *v, ptrdiff_t v_step, int32_t n, float weight)
+{
+    if (out_step == 1 && v_step == 1) {
+        for (int32_t i = 0; i < n; i++)
+            out[i] += weight * v[i];
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        out[i * out_step] += weight * v[i * v_step];
+}
+
+static bs_status attention_run(const bs_call *call)
+{
+    const attention_job job = attention_job_of(call);
+    const bs_operand *to = &call->out[0];
+    float *out = bs_f32_at(to, job.element * to->stride[0]), sum = 0.0f;
+    const float top = attention_scores(&job);
+    for (int32_t j = 0; j <= job.position - job.low; j++)
+        sum += job.scores[j] = expf(job.scores[j] - top);
+    for (int32_t i = 0; i < job.n; i++)
+        out[i * to->stride[0]] = 0.0f;
+    for (int32_t j = job.low; j <= job.position; j++) {
+        ptrdiff_t step;
+        const float *v = attention_at(&job, ATTENTION_V, j, &step);
+        attention_add(out, to->stride[0], v, step, job.n, job.scores[j - job.low] / sum);
+    }
+    return BS_OK;
+}
+
+static const bs_field attention_fields[] = {{"heads", 'i'}, {"alibi", 'i'}};
+
+const bs_op bs_op_attention = {.name = "attention",
+                               .min_in = 3,
+                               .max_in = 6,
+                               .flags = BS_OP_ACROSS,
+                               .params_bytes = sizeof(bs_attention_desc),
+                               BS_FIELDS(attention_fields),
+                               .infer = attention_infer,
+                               .flops = attention_flops,
+                               .plan = attention_plan,
+                               .run = attention_run};
+
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v, bs_value past,
+                      const bs_attention_desc *desc)
+{
+    const int32_t in[6] = {q.id, k.id, v.id, past_k.id, past_v.id, past.id};
+    const bool cached = past_k.id || past_v.id || past.id;
+    return bs_op_build(graph, &bs_op_attention, in, cached ? 6 : 3, desc);
+}
+/* ==== end src/ops/attention.c ================================================================= */
+
 /* ==== begin src/describe.c ==================================================================== */
 /* describe.c - nodes and ops in one line each, for people and for `inspect`.
  * Relies on graph.h, op.h and structure.h. Must never print. */
@@ -13339,6 +13918,8 @@ static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
         describe_put(t, " cells %d", d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
         describe_put(t, " rows<=%lld", (long long)d->max_rows);
+    else if (d->kind == BS_DOMAIN_SEGMENTS)
+        describe_put(t, " segments<=%lld", (long long)d->max_rows);
 }
 
 static void describe_inputs(const bs_graph *g, const bs_node *node, describe_text *t)
@@ -13376,6 +13957,7 @@ static const describe_names describe_enums[] = {
     {"pool2d", "kind", 2, {"average", "max"}},
     {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
     {"reduce", "kind", 4, {"sum", "mean", "max", "min"}},
+    {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 
 /* A number's name where the field is one of the public enums; else NULL. */
@@ -16879,6 +17461,7 @@ typedef struct bs_domain_plan {
     int32_t tile_rows; /* depth */
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
+    bool live; /* something that is needed works on its rows */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -17028,7 +17611,8 @@ static void mark_router(bs_plan *plan, int32_t router)
     plan->node_live[plan->graph->routers[router].node] = true;
 }
 
-/* The router that decided for a domain must be there, and those of the domains above. */
+/* The router that decided for a domain must be there, and those of the domains above; and what says how its rows are
+ * grouped. */
 static void mark_domain(bs_plan *plan, int32_t domain)
 {
     const bs_graph *g = plan->graph;
@@ -17036,6 +17620,8 @@ static void mark_domain(bs_plan *plan, int32_t domain)
         mark_router(plan, g->domains[domain].router);
         domain = g->domains[domain].parent;
     }
+    plan->domains[domain].live = true;
+    mark(plan, g->domains[domain].lengths);
 }
 
 bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
@@ -17068,7 +17654,7 @@ static void mark_operands(bs_plan *plan, const bs_node *node)
 static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
-    if (bs_node_is(node, &bs_op_state_write))
+    if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
         return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
     return bs_node_is(node, &bs_op_output);
 }
@@ -17579,7 +18165,8 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
 {
     const bs_node_plan *p = &plan->nodes[node];
     const bs_node *n = &plan->graph->nodes[node];
-    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows); /* `like` told the domain: it is not read */
+    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows) || bs_node_is(n, &bs_op_segments) ||
+                       bs_node_is(n, &bs_op_segment_spread); /* the second operand told the domain: it is not read */
     *count = p->fusion ? fusions[p->fusion - 1].operands : cells ? 1 : n->n_in;
     return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
 }
@@ -17656,7 +18243,8 @@ void bs_lower_places(bs_lowering *l);
 
 bool bs_lower_is_view(const bs_node *node)
 {
-    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_scatter);
+    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
+           bs_node_is(node, &bs_op_scatter);
 }
 
 bool bs_lower_is_packed(const bs_lowering *l, const bs_node *node)
@@ -17741,6 +18329,8 @@ static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
+    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
     if (bs_node_is(node, &bs_op_gather))
@@ -17831,7 +18421,7 @@ static bool is_planar(const bs_lowering *l, int32_t value)
     for (;;) {
         const bs_node *node = &l->g->nodes[l->g->values[value].node];
         if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-            return node->n_in == 0 || bs_node_is(node, &bs_op_rows);
+            return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
         value = bs_node_in(l->g, node)[0];
         const bs_place place = l->plan->values[value].place;
         if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
@@ -17843,7 +18433,6 @@ static bool is_planar(const bs_lowering *l, int32_t value)
  * do. */
 static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
-    (void)index;
     const int32_t value = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
@@ -17851,6 +18440,8 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
+    if (bs_node_is(node, &bs_op_state_append) && index == 1)
+        return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
@@ -17936,7 +18527,8 @@ static bool is_not_copied(bs_lowering *l, int32_t n, int32_t index, void *user)
 static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    return !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 0);
+    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
+    return !(writes && index == 0);
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
@@ -18289,7 +18881,7 @@ static void emit_ending(bs_lowering *l, int32_t n)
     bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
-    i->domain = 0;
+    i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
 }
 
@@ -18936,6 +19528,8 @@ struct bs_session {
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
     uint64_t *state_bytes;
+    int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
+    int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
@@ -18959,6 +19553,14 @@ void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, in
 /* Row of the ROWS or PATCHES domain above, counted from the first of all. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
+/* segment.c: what inputs say of segments, checked and kept for the run */
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
+int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
+bs_status bs_segments_begin(bs_session *session, bs_error *error);
+void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
+/* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
+void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
+
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
@@ -18968,6 +19570,134 @@ void bs_execute(bs_session *session);
 
 #endif
 /* ==== end src/session.h ======================================================================= */
+
+/* ==== begin src/segment.c ===================================================================== */
+/* segment.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended rows go.
+ * Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
+ * Relies on session.h. Must never let a number that was not checked reach an address. */
+/* #include "session.h" */
+/* #include "structure.h" */
+
+#define PAST_MOST ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
+
+/* -------------------------------------------------------------------------------------------------- room */
+
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
+{
+    if (plan->graph->domains[domain].kind != BS_DOMAIN_SEGMENTS || !plan->domains[domain].live)
+        return 0;
+    return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
+}
+
+/* Whether node n reads `value` as the number of tokens that caches hold. */
+static bool reads_as_past(const bs_plan *plan, int32_t n, int32_t value)
+{
+    const bs_node *node = &plan->graph->nodes[n];
+    const int32_t *in = bs_node_in(plan->graph, node);
+    if (bs_node_is(node, &bs_op_state_append))
+        return in[2] == value;
+    return bs_node_is(node, &bs_op_attention) && node->n_in == 6 && in[5] == value;
+}
+
+int64_t bs_past_room(const bs_plan *plan, int32_t node)
+{
+    const int32_t value = plan->graph->nodes[node].first_out;
+    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input))
+        return 0;
+    for (int32_t n = node + 1; n < plan->graph->n_nodes; n++)
+        if (plan->node_live[n] && reads_as_past(plan, n, value))
+            return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
+    return 0;
+}
+
+/* -------------------------------------------------------------------------------------------------- begin */
+
+static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
+{
+    const bs_buffer *b = &s->bound[node];
+    return ((const int32_t *)b->data)[index * b->stride[0]];
+}
+
+static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
+{
+    const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
+    const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
+    const char *name = bs_node_name(&s->graph->nodes[node]);
+    int32_t *offsets = s->offsets[domain];
+    offsets[0] = 0;
+    for (int64_t g = 0; g < segments; g++) {
+        const int32_t length = bound_i32(s, node, g);
+        if (length < 0 || length > rows - offsets[g])
+            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d rows, of %d in all %d are left", name, (long long)g, length,
+                           rows, rows - offsets[g]);
+        offsets[g + 1] = offsets[g] + length;
+    }
+    if (offsets[segments] != rows)
+        return bs_fail(error, BS_ERROR_DATA, "\"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+    return BS_OK;
+}
+
+static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
+{
+    const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
+    for (int64_t g = 0; g < segments; g++) {
+        s->past[node][g] = bound_i32(s, node, g);
+        if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
+            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+                           bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
+    }
+    return BS_OK;
+}
+
+bs_status bs_segments_begin(bs_session *session, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t d = 1; d < session->graph->n_domains && status == BS_OK; d++)
+        if (session->offsets[d])
+            status = begin_offsets(session, d, error);
+    for (int32_t n = 1; n < session->graph->n_nodes && status == BS_OK; n++)
+        if (session->past[n])
+            status = begin_past(session, n, error);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- run */
+
+/* Of the rows that a node makes, or takes. */
+static int32_t segment_domain(const bs_graph *g, const bs_node *node)
+{
+    if (g->domains[node->domain].kind == BS_DOMAIN_SEGMENTS)
+        return node->domain;
+    return g->values[bs_node_in(g, node)[0]].domain;
+}
+
+void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
+{
+    const bs_session *s = c->session;
+    const int32_t domain = segment_domain(s->graph, call->node);
+    call->row = row;
+    call->piece = 0;
+    call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
+    call->offsets = s->offsets[domain];
+}
+
+void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)
+{
+    const bs_session *s = c->session;
+    const bs_graph *g = s->graph;
+    const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
+    const bs_buffer *state = &s->bound[g->values[in[0]].node];
+    const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
+    const int32_t window = (int32_t)state->dim[1], position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
+    operand->data = NULL;
+    if (offsets[segment + 1] - row > window)
+        return;
+    const ptrdiff_t at = (ptrdiff_t)(segment * state->stride[0] + position % window * state->stride[1]);
+    operand->data = (uint8_t *)state->data + at * (ptrdiff_t)bs_dtype_bytes(operand->dtype);
+    for (int32_t k = 0; k < operand->rank; k++)
+        operand->stride[k] = (ptrdiff_t)state->stride[k + 2];
+}
+/* ==== end src/segment.c ======================================================================= */
 
 /* ==== begin src/move.c ======================================================================== */
 /* move.c - finding the rows of a value, and moving them: load, store, fill, reduce.
@@ -19058,6 +19788,10 @@ static void operand_bound(const bs_context *c, int32_t node, bs_operand *o)
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
+    if (c->session->past[node]) { /* the copy that was checked */
+        o->data = c->session->past[node];
+        o->stride[0] = 1;
+    }
 }
 
 /* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
@@ -19303,6 +20037,10 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
     const bs_node *node = &g->nodes[i->node];
     if (i->target == 0) { /* an output or a state */
         operand_extent(c, i->value, row, o);
+        if (bs_node_is(node, &bs_op_state_append)) {
+            bs_segment_append(c, i, row, o);
+            return;
+        }
         operand_bound(c, bs_node_is(node, &bs_op_output) ? i->node : g->values[bs_node_in(g, node)[0]].node, o);
         return;
     }
@@ -19333,7 +20071,7 @@ void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
     bs_operand_make(c, i->value, row, &from);
     operand_target(c, i, row, &to);
     if (!to.data)
-        return; /* an output that is not asked for */
+        return; /* an output that is not asked for, or older than a cache's window */
     move_row(&to, &from);
     zero_around(c, i->target, &to);
 }
@@ -19921,8 +20659,11 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->rows = rows;
     call->prepared = s->weights + call->plan->prepared_offset;
     call->scratch = c->scratch + s->plan->kernel_scratch_offset;
+    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
-        bs_operand_make(c, in[i], s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+        bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+    if (across)
+        bs_segment_call(c, row, call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
 }
@@ -19986,7 +20727,9 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
     call_prepare(c, node, row, rows, &call);
     if (band <= 0)
         zero_margins(c, &call);
-    if (band >= 0) {
+    if (call.plan->pieces > 0) {
+        call.piece = band;
+    } else if (band >= 0) {
         bs_rect *r = &call.out[0].rect;
         const int32_t y0 = r->y0 + band * BAND_ROWS;
         if (y0 >= r->y1)
@@ -20067,6 +20810,8 @@ static int32_t bands_of(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int64_t h, w;
+    if (i->kind == BS_INSTR_OP && s->plan->nodes[i->node].pieces > 0)
+        return s->plan->nodes[i->node].pieces;
     if (i->kind != BS_INSTR_OP || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
         s->graph->values[node->first_out].rank != 3)
         return 0;
@@ -20363,6 +21108,18 @@ static void carve_session(carver *c, const bs_plan *p, bs_session *s)
         int8_t *chosen = carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
         if (s->chosen)
             s->chosen[r] = chosen;
+    }
+    s->offsets = carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    for (int32_t d = 1; d < g->n_domains; d++) {
+        int32_t *offsets = carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        if (s->offsets)
+            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
+    }
+    s->past = carve(c, nodes, sizeof(int32_t *));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        int32_t *past = carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
+        if (s->past)
+            s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
     s->weights = carve(c, p->weight_bytes, 1);
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -20739,7 +21496,7 @@ static bs_status count_rows(bs_session *s, bs_error *error)
         const bs_domain *domain = &g->domains[d];
         bs_rows_state *rows = &s->root.domains[d];
         memset(rows, 0, sizeof *rows);
-        if (domain->kind == BS_DOMAIN_ROWS)
+        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
             rows->count = (int32_t)s->dims[domain->rows];
         if (domain->kind == BS_DOMAIN_PATCHES) {
             const int64_t size = s->plan->domains[d].size;
@@ -20783,9 +21540,11 @@ static void run_end(bs_session *s)
 
 static bool writes_states(const bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (s->plan->node_live[n] && bs_node_is(&s->graph->nodes[n], &bs_op_state_write))
+    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
+        const bs_node *node = &s->graph->nodes[n];
+        if (s->plan->node_live[n] && (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append)))
             return true;
+    }
     return false;
 }
 
@@ -20799,6 +21558,7 @@ bs_status bs_run(bs_session *session, bs_error *error)
     status = status == BS_OK ? derive_extents(session, error) : status;
     status = status == BS_OK ? check_bound(session, error) : status;
     status = status == BS_OK ? count_rows(session, error) : status;
+    status = status == BS_OK ? bs_segments_begin(session, error) : status;
     if (status != BS_OK)
         return status;
     run_begin(session);

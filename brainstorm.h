@@ -81,6 +81,8 @@
  *   scatter / gather   move rows by a decision
  *   plan      one fixed sequence of instructions and the offset of every byte, made ahead from the maxima;
  *             what varies in a run (row counts, extents) is data that the instructions read
+ *   segments  rows grouped by lengths that a run brings: sequences of tokens, with attention inside each and caches
+ *             that outlive a run. A domain like any other: rows can be routed
  *   session   everything mutable of one running network: bindings, state, thread pool, decisions
  *
  *   The way of data:   build -> check -> plan (bytes are known) -> session -> bind, run, run, run ...
@@ -97,7 +99,8 @@
  *   A session is used by one thread at a time; it runs its own pool inside bs_run, which blocks.
  *   Results are the same bytes for any number of threads and either order of execution (within a tier).
  *
- * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router. Little-endian hosts.
+ * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router. Little-endian hosts. Segments do not nest, and what
+ *   works across their rows (attention, reductions) stands outside routers: gather first.
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H
@@ -457,6 +460,42 @@ bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like);
 /* Rows back to a root value [N, ...]. */
 bs_value bs_collect(bs_graph *graph, bs_value cells);
 
+/* Rows grouped in segments: tokens of sequences, patches of frames. x: a root value [n, ...]; lengths: a root *input* i32
+ * [s], the rows of each segment in this run: >= 0, together n, else the run is BS_ERROR_DATA before anything has run. The
+ * rows of x become the cells [...] of a domain of their own, segment 0's first; routers, blocks, gathers and bs_collect
+ * take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain. */
+bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths);
+/* Each cell gets its segment's row [...] of `parent`, a root value [s, ...]. like: any cells of the segments. */
+bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like);
+
+typedef enum bs_segment_mode { BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX } bs_segment_mode;
+typedef struct bs_segment_reduce_desc { const char *name; int32_t mode; } bs_segment_reduce_desc;
+/* One row a segment: f32 cells [...] -> a root value [s, ...]. Sums run from a segment's first row to its last, in f32. An
+ * empty segment gives zeros. desc may be NULL: the last row. */
+bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc);
+
+/* Causal attention of many heads inside each segment, behind what a cache holds of it. q, k, v: f32 [d] cells of one
+ * segment domain; head h has elements h d/heads .. of each. past_k, past_v: root values f32 [s, window, d], states as a
+ * rule; past: a root input i32 [s], the tokens that each sequence has already: 0 .. 2^30, else BS_ERROR_DATA as above.
+ * Row i of a segment stands at position p = past + i; position j < past lies in row j mod window of the cache; a row
+ * attends to the last `window` positions j <= p, its own among them:
+ *     sum_j softmax_j(q k_j / sqrt(d/heads) - slope_h (p - j)) v_j       (Vaswani et al. 2017)
+ * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, positions in rising order: a sequence
+ * in one run or token by token gives the same attention. The cache is not written: that is bs_state_append, at the end.
+ * past_k, past_v and past all id 0: no cache, a row attends to all before it in its segment. desc may be NULL. */
+typedef struct bs_attention_desc {
+    const char *name;
+    int32_t heads; /* [1] must divide d */
+    int32_t alibi;
+} bs_attention_desc;
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v, bs_value past,
+                      const bs_attention_desc *desc);
+/* At the end of a run, as bs_state_write: writes the cells of a segment domain behind what the cache, a state [s, window,
+ * ...cell], holds: row i of segment g to [g, (past[g] + i) mod window]. Only the last `window` rows of a segment are
+ * written. past: as for bs_attention. Make s a constant (sequences without rows have length 0): a state whose extents
+ * change starts anew. */
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past);
+
 /* A frame [C,H,W] -> cells of size x size pixels. What an op needs beyond its cell (the halo) is provided inside
  * the frame, and ops pad at the frame's edge, so the assembled result equals the untiled network.
  * like: cells of a frame whose extents are 1/k of this one's: joins their domain with k times their size. */
@@ -801,7 +840,7 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
  *     if (bs_model_build(model, graph, NULL, &error)) ...      then plan; weights: bs_model_weights(model)
  */
 #define BS_MODEL_VERSION 2 /* of the file format; 1 is read too, but cannot be streamed */
-#define BS_MODEL_OPSET 1   /* newest set of ops known: files of older sets are read, newer ones refused */
+#define BS_MODEL_OPSET 2   /* newest set of ops known: files of older sets are read, newer ones refused */
 #define BS_MAX_WEIGHT_NAME 96
 
 /* A caller's bytes. read gives the bytes read (fewer than asked = end) or -1. Threads: called from the thread

@@ -66,6 +66,7 @@ typedef struct bs_domain_plan {
     int32_t tile_rows; /* depth */
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
+    bool live; /* something that is needed works on its rows */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {

@@ -9,7 +9,8 @@
 
 bool bs_lower_is_view(const bs_node *node)
 {
-    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_scatter);
+    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
+           bs_node_is(node, &bs_op_scatter);
 }
 
 bool bs_lower_is_packed(const bs_lowering *l, const bs_node *node)
@@ -94,6 +95,8 @@ static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
+    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
     if (bs_node_is(node, &bs_op_gather))

@@ -25,7 +25,7 @@ import zlib
 import numpy as np
 
 VERSION = 2   # of the file format: BS_MODEL_VERSION
-OPSET = 1     # BS_MODEL_OPSET
+OPSET = 2     # BS_MODEL_OPSET
 ALIGNMENT = 4096        # of records in the file
 TENSOR_ALIGNMENT = 256  # of tensors in a record
 HEAD_BYTES = 256        # of a record, before its weights
@@ -40,6 +40,7 @@ REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3}
 PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "binary": 4, "label": 5, "table": 6,
              "capacity": 7, "budget": 8, "callback": 9}
 GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
+SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
 PAD_VALID = -1
 DEPTHWISE = -1
 
@@ -72,7 +73,12 @@ OPS = {
     "resize": ("kind factor cubic_a~ code_bits", 1),
     "reduce": ("kind axis keep", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
+    "segments": ("", 1), "state_append": ("", 0), "segment_spread": ("", 1), "segment_reduce": ("mode", 1),
+    "attention": ("heads alibi", 1),
 }
+
+# The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
+OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2}
 
 
 class Value:
@@ -279,6 +285,26 @@ class Graph:
     def collect(self, cells):
         return self.node("collect", [cells])
 
+    def segments(self, x, lengths):
+        """Rows of x, grouped. lengths: an input i32 [s], the rows of each segment in a run."""
+        return self.node("segments", [x, lengths])
+
+    def segment_spread(self, parent, like):
+        return self.node("segment_spread", [parent, like])
+
+    def segment_reduce(self, x, mode="last", name=""):
+        return self.node("segment_reduce", [x], name, mode=_number(SEGMENTS, mode, "segment mode"))
+
+    def attention(self, q, k, v, past_k=None, past_v=None, past=None, heads=0, alibi=0, name=""):
+        """past_k, past_v: the cache [s, window, d]; past: an input i32 [s]. All three, or none: no cache."""
+        cache = [past_k, past_v, past]
+        if any(v is None for v in cache) != all(v is None for v in cache):
+            raise ValueError("attention: past_k, past_v and past are given all three or none")
+        return self.node("attention", [q, k, v] + [v for v in cache if v is not None], name, heads=heads, alibi=alibi)
+
+    def state_append(self, state, value, past):
+        self.node("state_append", [state, value, past])
+
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
               cost=None, table=None, path=None):
         """cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table" (sets capacity to the number of keys)."""
@@ -482,7 +508,7 @@ class Graph:
         writer = gguf.GGUFWriter(f"{path}.new", "brainstorm")
         writer.add_custom_alignment(ALIGNMENT)
         writer.add_uint32("brainstorm.version", VERSION)
-        writer.add_uint32("brainstorm.opset", OPSET)
+        writer.add_uint32("brainstorm.opset", max([1, *(OPSET_OF.get(n.op, 1) for n in self.nodes)]))
         writer.add_uint64("brainstorm.file.id", identity)
         writer.add_string("brainstorm.model.name", self.name)
         writer.add_uint32("brainstorm.model.scale", self.scale)
