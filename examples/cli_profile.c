@@ -107,6 +107,10 @@ static void print_budgets(const profile_facts *f)
     printf("\nslots that would do (share of uses that find their unit)\n  of all       bytes     ~units   Belady      LRU\n");
     for (int32_t i = 0; i < FACTS_BUDGETS; i++) {
         const facts_budget *b = &f->budgets[i];
+        if (!b->fits) {
+            printf("  %4d %% %12" PRIu64 " %9.1f  less than the largest unit\n", (int)b->percent, b->bytes, (double)b->bytes / unit);
+            continue;
+        }
         printf("  %4d %% %12" PRIu64 " %9.1f  %6.1f %% %6.1f %%%s%s\n", (int)b->percent, b->bytes, (double)b->bytes / unit,
                100 * b->belady, 100 * b->lru, i == f->knee ? "  <- knee: more slots give less from here on" : "",
                i == cycle ? "  <- a run's cycle fits" : "");
@@ -211,8 +215,8 @@ static void json_profile(const profile_facts *f)
     json_spread(&f->bytes_a_run);
     printf(",\n  \"all_bytes\": %" PRIu64 ", \"units\": %d,\n  \"budgets\": [", f->all_bytes, (int)f->file.units);
     for (int32_t i = 0; i < FACTS_BUDGETS; i++)
-        printf("%s\n    {\"percent\": %d, \"bytes\": %" PRIu64 ", \"belady\": %.6g, \"lru\": %.6g, \"knee\": %s, \"cycle\": %s}",
-               i ? "," : "", (int)f->budgets[i].percent, f->budgets[i].bytes, f->budgets[i].belady, f->budgets[i].lru,
+        printf("%s\n    {\"percent\": %d, \"bytes\": %" PRIu64 ", \"fits\": %s, \"belady\": %.6g, \"lru\": %.6g, \"knee\": %s, \"cycle\": %s}",
+               i ? "," : "", (int)f->budgets[i].percent, f->budgets[i].bytes, f->budgets[i].fits ? "true" : "false", f->budgets[i].belady, f->budgets[i].lru,
                i == f->knee ? "true" : "false", i == cycle_budget(f) ? "true" : "false");
     printf("]\n}\n");
 }

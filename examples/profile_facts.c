@@ -258,13 +258,15 @@ static bool look_ahead(profile_facts *f)
 /* Where Belady's curve stands highest above the line from its first point to its last. */
 static int32_t find_knee(const facts_budget *b)
 {
-    const double rise = (b[FACTS_BUDGETS - 1].belady - b[0].belady) / (FACTS_BUDGETS - 1);
-    int32_t knee = -1;
+    const int32_t last = FACTS_BUDGETS - 1;
+    int32_t first = 0, knee = -1;
     double best = 0.01;
-    for (int32_t i = 1; i + 1 < FACTS_BUDGETS; i++) {
-        const double above = b[i].belady - (b[0].belady + rise * i);
-        if (above > best) {
-            best = above;
+    while (first < last && !b[first].fits)
+        first++;
+    for (int32_t i = first + 1; i < last; i++) {
+        const double line = b[first].belady + (b[last].belady - b[first].belady) * (i - first) / (last - first);
+        if (b[i].belady - line > best) {
+            best = b[i].belady - line;
             knee = i;
         }
     }
@@ -276,14 +278,19 @@ static bool budgets(profile_facts *f)
     profile_cache *cache = profile_cache_create(&f->trace);
     if (!cache)
         return false;
-    for (int32_t i = 0; i < f->trace.n_units; i++)
-        f->all_bytes += f->trace.units[i].slot_bytes;
+    uint64_t least = 0;
+    for (int32_t i = 0; i < f->trace.n_units; i++) {
+        const uint64_t bytes = f->trace.units[i].slot_bytes;
+        f->all_bytes += bytes;
+        least = bytes > least ? bytes : least;
+    }
     for (int32_t i = 0; i < FACTS_BUDGETS; i++) {
         facts_budget *b = &f->budgets[i];
         b->percent = (i + 1) * 100 / FACTS_BUDGETS;
         b->bytes = (uint64_t)((double)f->all_bytes * (i + 1) / FACTS_BUDGETS + 0.5);
-        b->belady = profile_cache_hits(cache, b->bytes, true);
-        b->lru = profile_cache_hits(cache, b->bytes, false);
+        b->fits = b->bytes >= least;
+        b->belady = b->fits ? profile_cache_hits(cache, b->bytes, true) : 0;
+        b->lru = b->fits ? profile_cache_hits(cache, b->bytes, false) : 0;
     }
     f->knee = find_knee(f->budgets);
     profile_cache_free(cache);

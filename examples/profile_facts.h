@@ -35,6 +35,7 @@ typedef struct facts_router {
 typedef struct facts_budget {
     uint64_t bytes;
     int32_t percent;
+    bool fits;          /* the largest unit, at least: else nothing runs, and the rest is 0 */
     double belady, lru; /* share of uses that hit */
 } facts_budget;
 
