@@ -2,7 +2,8 @@
  * in pieces of any size, of any events. Needs python3 for what is said of JSON; without it those checks are left out. */
 #include "check.h"
 #include "profile_synth.h"
-#include "trace_json.h"
+#include "profile_cache.h"
+#include "profile_sink.h"
 
 static char folder[200], output[1 << 18];
 static int python_missing, skipped;
@@ -87,6 +88,13 @@ static void write_bytes(const char *name, const synth_bytes *b)
         check(0, "%s is written", path);
 }
 
+static int same_files(const char *a, const char *b)
+{
+    char line[900];
+    snprintf(line, sizeof line, "cmp %s/%s %s/%s", folder, a, folder, b);
+    return shell(line) == 0;
+}
+
 /* --- profile ----------------------------------------------------------------------------------------------- */
 
 static void test_profile_text(const synth_net *net)
@@ -147,6 +155,94 @@ static void test_replay(void)
     check(on_profile("replay %s", "empty.bsp") != 0, "a profile without runs cannot be replayed");
 }
 
+/* --- simple caches ------------------------------------------------------------------------------------------ */
+
+static bs_trace uses_of_units(bs_trace_unit *units, int32_t n_units, bs_trace_use *uses, int32_t n_uses)
+{
+    for (int32_t i = 0; i < n_units; i++)
+        units[i] = (bs_trace_unit){.read_bytes = 1000, .slot_bytes = 1000};
+    return (bs_trace){.n_units = n_units, .n_uses = n_uses, .units = units, .uses = uses};
+}
+
+/* Belady's rule read off its definition, for units of one size. */
+static int naive_belady(const bs_trace *t, int slots)
+{
+    int32_t in[16];
+    int n = 0, hits = 0;
+    for (int32_t i = 0; i < t->n_uses; i++) {
+        int at = 0, worst = 0;
+        int32_t furthest = -1;
+        while (at < n && in[at] != t->uses[i].unit)
+            at++;
+        hits += at < n;
+        if (at < n)
+            continue;
+        for (int k = 0; k < n; k++) {
+            int32_t next = i + 1;
+            while (next < t->n_uses && t->uses[next].unit != in[k])
+                next++;
+            if (next > furthest) {
+                furthest = next;
+                worst = k;
+            }
+        }
+        in[n < slots ? n++ : worst] = t->uses[i].unit;
+    }
+    return hits;
+}
+
+static void test_caches(void)
+{
+    enum { UNITS = 16, USES = 4000 };
+    static bs_trace_unit units[UNITS];
+    static bs_trace_use uses[USES];
+    const bs_trace t = uses_of_units(units, UNITS, uses, USES);
+    for (int32_t i = 0; i < USES; i++)
+        uses[i].unit = i % 5;
+    profile_cache *c = profile_cache_create(&t);
+    check(profile_cache_hits(c, 4000, false) == 0 && profile_cache_hits(c, 5000, false) == 3995.0 / 4000,
+          "LRU finds nothing when a cycle does not fit, and all of it when it does");
+    const double best = profile_cache_hits(c, 4000, true);
+    check(best > 0.74 && best < 0.76, "Belady finds the part that fits: %g", best);
+    profile_cache_free(c);
+    for (int32_t i = 0; i < USES; i++)
+        uses[i].unit = check_below(UNITS);
+    c = profile_cache_create(&t);
+    int bad = 0;
+    for (int slots = 1; slots <= UNITS; slots++) {
+        const double lru = profile_cache_hits(c, (uint64_t)slots * 1000, false), fair = slots / (double)UNITS;
+        bad += lru < fair - 0.03 || lru > fair + 0.03;
+        bad += profile_cache_hits(c, (uint64_t)slots * 1000, true) != naive_belady(&t, slots) / (double)USES;
+    }
+    check(bad == 0, "of uniform uses LRU finds the share that fits, Belady what its definition says, for 1 to 16 slots");
+    profile_cache_free(c);
+}
+
+static void test_sink(void)
+{
+    static const char *const names[] = {"sink.bsp", "sink.json"};
+    for (int i = 0; i < 2; i++) {
+        char path[300];
+        profile_sink sink;
+        bs_error error = {BS_OK, NULL, 0, 0, ""};
+        uint64_t dropped = 1;
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (!check(profile_sink_open(&sink, path, &error), "a profile goes to %s %s", names[i], error.message))
+            continue;
+        const bs_profile_header_desc header = synth_header();
+        bs_profile_header(sink.profile, &header);
+        synth_net s = synth_begin(sink.profile);
+        for (int32_t run = 0; run < 40; run++)
+            synth_run(&s, run);
+        check(profile_sink_close(&sink, &dropped) && dropped == 0, "and is whole");
+    }
+    check(same_files("synth.bsp", "sink.bsp") && same_files("synth.json", "sink.json"), "with the same bytes as any other way");
+    profile_sink sink;
+    bs_error error;
+    check(!profile_sink_open(&sink, "/nowhere/at.all", &error) && error.message[0] && profile_sink_close(&sink, NULL),
+          "a file that cannot be made is said, and nothing is left to close");
+}
+
 /* --- trace ------------------------------------------------------------------------------------------------- */
 
 static int checked_trace(const char *name)
@@ -170,13 +266,6 @@ static int trace_in_pieces(const synth_bytes *b, const char *name, size_t piece)
     for (size_t at = 0; t && at < b->n; at += piece)
         bad |= trace_json_write(t, b->data + at, b->n - at < piece ? b->n - at : piece);
     return t && trace_json_close(t) && !bad;
-}
-
-static int same_files(const char *a, const char *b)
-{
-    char line[900];
-    snprintf(line, sizeof line, "cmp %s/%s %s/%s", folder, a, folder, b);
-    return shell(line) == 0;
 }
 
 static void test_trace(const synth_bytes *b)
@@ -227,7 +316,7 @@ static void test_trace_refusals(void)
         trace_in_pieces(&b, "flip.json", 100); /* under the sanitizers: no harm */
         b.data[i / 8] ^= (uint8_t)(1 << i % 8);
     }
-    for (b.n = 0; b.n < 64; b.n += 7)
+    for (b.n = 1; b.n < 64; b.n += 7)
         bad += trace_in_pieces(&b, "cut.json", 100);
     b.n = whole;
     check(bad == 0, "less than a header is no profile");
@@ -255,6 +344,8 @@ int main(void)
     test_profile_json(&net);
     test_replay();
     test_trace(&b);
+    test_caches();
+    test_sink();
     test_trace_of_anything();
     test_trace_refusals();
     synth_free(&b);
