@@ -226,11 +226,11 @@ static bs_graph *segment_net(void)
     static const int32_t modes[4] = {BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX};
     static const char *const names[4] = {"last", "sum", "mean", "max"};
     bs_graph *g = new_graph();
-    const bs_dim n = bs_symbol(g, "N", MOST);
-    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)), past = bs_input(g, "past", BS_I32, BS_SHAPE1(SEQS));
+    const bs_dim n = bs_symbol(g, "N", MOST), s = bs_symbol(g, "H", SEQS); /* a run may have fewer segments */
+    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(s)), past = bs_input(g, "past", BS_I32, BS_SHAPE1(s));
     const bs_value x = bs_segments(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, D)), lengths);
     const bs_value wide = bs_segments(g, bs_input(g, "wide", BS_F32, BS_SHAPE3(n, 3, 2)), lengths);
-    const bs_value ring = bs_input(g, "ring", BS_F32, BS_SHAPE3(SEQS, WINDOW, D)); /* need not be a state */
+    const bs_value ring = bs_input(g, "ring", BS_F32, BS_SHAPE3(s, WINDOW, D)); /* need not be a state */
     for (int32_t i = 0; i < 4; i++)
         bs_output(g, names[i], bs_segment_reduce(g, x, &(bs_segment_reduce_desc){.name = names[i], .mode = modes[i]}));
     const bs_value mean = bs_segment_reduce(g, x, &(bs_segment_reduce_desc){.mode = BS_SEGMENT_MEAN});
@@ -271,7 +271,7 @@ static void test_oracle(void)
             break;
         for (int32_t k = 0; k < 5; k++) {
             bs_buffer in[AG_SOURCES], out[AG_SOURCES];
-            int64_t extent[3] = {0, 1, 1};
+            int64_t extent[3] = {0, k == 3 ? 2 : SEQS, 1};
             for (int32_t s = 0; s < SEQS; s++)
                 extent[0] += cases[k][s];
             memset(&a, 0, sizeof a);
@@ -585,8 +585,9 @@ static void test_images(void)
         bs_graph *g = new_graph();
         weights.table.count = 0;
         weights.next = NULL;
-        net_conv(&weights, "conv.weight", "conv.bias", 3, 2, 3);
-        const bs_conv2d_desc conv = {.name = "conv", .out = 3};
+        const int32_t kernel = w % 2 ? 3 : 1; /* with and without zeros around an image */
+        net_conv(&weights, "conv.weight", "conv.bias", 3, 2, kernel);
+        const bs_conv2d_desc conv = {.name = "conv", .out = 3, .kernel = kernel};
         const bs_value in = bs_input(g, "x", BS_F32, BS_SHAPE4(6, 2, 5, 4));
         const bs_value cells = bs_segments(g, in, bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)));
         const bs_value made = bs_conv2d(g, cells, &conv);
