@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d478cfe25ba668465309de1a90afc4a477a8ff4d8669688772e41d77b82c9fc1
+ * sha256 of the parts: b4b864c6177978de87c5e9d012d35c2a2186d5060ed2212d96a6d7ae2cd522b1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15005,7 +15005,7 @@ typedef struct bs_profile_tables {
     const bs_profile_place *places; /* of the units */
     const bs_trace_stage *stages;
     const int32_t *stage_units;
-    int32_t n_stage_units;
+    int32_t n_units, n_stage_units;
 } bs_profile_tables;
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
 
@@ -15612,7 +15612,7 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error) : NULL;
     if (!stage_units)
         return false;
-    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->stage_units};
+    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
     bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
@@ -15766,6 +15766,12 @@ typedef struct trace_busy {
     uint64_t total_ns, bytes;
 } trace_busy;
 
+/* A unit's use since the last stage: breadth first, a unit is used by one instruction after the other. */
+typedef struct trace_seen {
+    uint64_t stretch; /* of events in which that was, from 1 */
+    int32_t use, rest;
+} trace_seen;
+
 typedef struct trace_maker {
     int32_t n_visits, n_uses, n_guesses;
     int32_t most_uses, most_guesses; /* at any time: those of a stage that is never left included */
@@ -15774,6 +15780,8 @@ typedef struct trace_maker {
     bs_trace_use *uses;
     bs_trace_guess *guesses;
 
+    trace_seen *seen; /* [units] */
+    uint64_t stretch;
     int32_t first_use, first_guess; /* since the last stage */
     int32_t use_stage;              /* of those uses */
     uint64_t used_ns, stalled_ns;
@@ -15824,6 +15832,7 @@ static uint64_t since(uint64_t later, uint64_t earlier) { return later > earlier
 static void forget_uses(trace_maker *m)
 {
     m->n_uses = m->first_use;
+    m->stretch++;
     m->used_ns = 0;
     m->stalled_ns = 0;
 }
@@ -15839,14 +15848,20 @@ static void enter_stage(trace_maker *m, int32_t stage)
 static bool trace_add_use(trace_maker *m, const bs_event *e)
 {
     enter_stage(m, e->index);
+    const uint64_t ns = e->end_ns - e->start_ns;
+    trace_seen *seen = &m->seen[e->subject];
+    m->used_ns = bs_add_u64(m->used_ns, ns);
+    if (seen->stretch == m->stretch) { /* again: one use that took longer */
+        if (m->uses)
+            m->uses[seen->use].compute_ns = bs_add_u64(m->uses[seen->use].compute_ns, ns);
+        return true;
+    }
     if (m->n_uses == m->room_uses)
         return false;
     if (m->uses)
-        m->uses[m->n_uses] =
-            (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, e->end_ns - e->start_ns};
-    m->n_uses++;
+        m->uses[m->n_uses] = (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, ns};
+    *seen = (trace_seen){m->stretch, m->n_uses++, 0};
     m->most_uses = bs_max_i32(m->most_uses, m->n_uses);
-    m->used_ns = bs_add_u64(m->used_ns, e->end_ns - e->start_ns);
     return true;
 }
 
@@ -15931,6 +15946,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
     bs_error wrong;
     m->use_stage = -1;
     m->run_visit = -1;
+    m->stretch = 1;
+    memset(m->seen, 0, (size_t)bs_profile_tables_of(profile)->n_units * sizeof *m->seen);
     bs_profile_rewind(profile);
     while (bs_profile_next(profile, &event, &wrong))
         if (!trace_add_event(m, &event))
@@ -15957,6 +15974,7 @@ static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error 
 static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *arena, bs_error *error)
 {
     memset(m, 0, sizeof *m);
+    m->seen = counted->seen;
     m->room_visits = counted->n_visits;
     m->room_uses = counted->most_uses;
     m->room_guesses = counted->most_guesses;
@@ -16000,7 +16018,9 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
-    if (profile && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
+    if (profile)
+        counted.seen = trace_table(arena, bs_profile_tables_of(profile)->n_units, sizeof *counted.seen, &here);
+    if (counted.seen && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
         trace_pass(&filled, profile, &here)) {
         trace_finish(trace, &filled, profile);
         return BS_OK;
@@ -22072,7 +22092,6 @@ void bs_execute(bs_session *s)
     int32_t stage = -1, needed = 0;
     uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    record_event(s, BS_EVENT_RUN, start, start, (int32_t)s->stats.runs, 0, 0);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const uint64_t since = bs_session_now(s);
@@ -22089,7 +22108,9 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
-    s->stats.total_ns = bs_session_now(s) - start;
+    const uint64_t end = bs_session_now(s);
+    record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    s->stats.total_ns = end - start;
     s->stats.runs++;
 }
 /* ==== end src/exec.c ========================================================================== */

@@ -21,8 +21,9 @@ typedef struct samples {
 typedef struct reading {
     profile_facts *f;
     samples units, bytes, visits;
-    uint64_t *seen; /* [units] run in which it was used last, from 1 */
-    uint64_t run, run_units, run_bytes;
+    uint64_t *seen;       /* [units] run in which it was used last, from 1 */
+    uint64_t *seen_visit; /* likewise */
+    uint64_t visit, run, run_units, run_bytes;
     int32_t visit_units;
     bool out_of_memory;
 } reading;
@@ -81,7 +82,8 @@ static void spread_visits(profile_facts *f, samples *s)
 
 static void see_unit(reading *r, int32_t unit)
 {
-    r->visit_units++;
+    r->visit_units += r->seen_visit[unit] != r->visit;
+    r->seen_visit[unit] = r->visit;
     if (r->seen[unit] == r->run)
         return;
     r->seen[unit] = r->run;
@@ -133,10 +135,10 @@ static void count_event(reading *r, const bs_event *e)
     case BS_EVENT_STAGE:
         add_sample(r, &r->visits, e->subject, r->visit_units);
         r->visit_units = 0;
+        r->visit++;
         break;
     case BS_EVENT_USE:
         see_unit(r, e->subject);
-        f->uses[e->value <= BS_USE_MISS ? e->value : BS_USE_MISS]++;
         break;
     case BS_EVENT_STALL: f->stall_ns += ns; break;
     case BS_EVENT_READ:
@@ -318,10 +320,11 @@ static bool make_routers(profile_facts *f, const bs_profile_reader *profile)
 
 static bool count_all(profile_facts *f, bs_profile_reader *profile, bs_error *error)
 {
-    reading r = {.f = f, .run = 1};
+    reading r = {.f = f, .run = 1, .visit = 1};
     bs_event e;
     r.seen = calloc((size_t)f->file.units + 1, sizeof *r.seen);
-    r.out_of_memory = !r.seen || !make_routers(f, profile);
+    r.seen_visit = calloc((size_t)f->file.units + 1, sizeof *r.seen_visit);
+    r.out_of_memory = !r.seen || !r.seen_visit || !make_routers(f, profile);
     error->status = BS_OK;
     while (!r.out_of_memory && bs_profile_next(profile, &e, error))
         count_event(&r, &e);
@@ -331,6 +334,7 @@ static bool count_all(profile_facts *f, bs_profile_reader *profile, bs_error *er
         spread_visits(f, &r.visits);
     }
     free(r.seen);
+    free(r.seen_visit);
     free(r.units.items);
     free(r.bytes.items);
     free(r.visits.items);
@@ -347,6 +351,9 @@ bool profile_facts_read(profile_facts *facts, cli_file *file, bs_error *error)
     if (!profile)
         return false;
     bs_profile_facts_get(profile, &f->file);
+    for (int32_t i = 0; i < f->trace.n_uses; i++) /* not the events: a unit may be computed with in several steps */
+        if (f->trace.uses[i].outcome >= 0)
+            f->uses[f->trace.uses[i].outcome]++;
     const bool room = count_all(f, profile, error) && look_ahead(f) && budgets(f);
     if (!room)
         snprintf(error->message, sizeof error->message, "no memory for what the profile tells");
