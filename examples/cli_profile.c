@@ -48,6 +48,10 @@ static void print_strip(const facts_router *r)
 
 static void print_router(const facts_router *r, int32_t number)
 {
+    if (r->all_cells == 0) {
+        printf("  %d %s: decided nothing, or tile by tile, which is not recorded\n", (int)number, r->facts.name);
+        return;
+    }
     printf("  %d %s: %" PRIu64 " cells, %d paths, entropy %.2f\n", (int)number, r->facts.name, r->all_cells, (int)r->facts.paths,
            r->entropy);
     if (r->facts.paths > 16) {
