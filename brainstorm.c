@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b4b864c6177978de87c5e9d012d35c2a2186d5060ed2212d96a6d7ae2cd522b1
+ * sha256 of the parts: a038476cc2e835380cd21c0cbfea071f51a8a0d4f8300ff549bff2fdd9b490a1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1175,6 +1175,8 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
  */
 /* #include "kernels/conv_internal.h" */
+
+#include <string.h>
 /* #include "kernels/conv_winograd.h" */
 
 
@@ -1254,18 +1256,23 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     return (size_t)floats;
 }
 
-/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. */
+/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
+ * order, each channel's to its lane: streamed weights are packed while a network waits. */
 static float *bs_conv_pack_outer(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
                                  float *to)
 {
     for (int32_t first = 0; first < out;) {
         const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-        for (int32_t tap = 0; tap < taps; tap++)
+        const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
+        if (first + width > out)
+            memset(to, 0, floats * sizeof *to);
+        for (int32_t lane = 0; lane < width && first + lane < out; lane++) {
+            const float *from = weights + (ptrdiff_t)(first + lane) * in * taps;
             for (int32_t i = 0; i < in; i++)
-                for (int32_t lane = 0; lane < width; lane++) {
-                    const ptrdiff_t o = first + lane;
-                    *to++ = o < out ? weights[(o * in + i) * taps + tap] : 0.0f;
-                }
+                for (int32_t tap = 0; tap < taps; tap++)
+                    to[((ptrdiff_t)tap * in + i) * width + lane] = *from++;
+        }
+        to += floats;
         first += width;
     }
     return to;
@@ -1310,29 +1317,34 @@ static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
     g[5][2] = 1 / (a * a * a);
 }
 
-/* G w G^T at one point. */
-static float bs_conv_winograd_weight(double g[BS_WINOGRAD_IN][3], const float *w, int32_t point)
+/* G w G^T: all points of one kernel, to `to[point * step]`. */
+static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
 {
-    const double *gy = g[point / BS_WINOGRAD_IN], *gx = g[point % BS_WINOGRAD_IN];
-    double sum = 0;
-    for (int32_t y = 0; y < 3; y++)
+    for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+        double row[3];
         for (int32_t x = 0; x < 3; x++)
-            sum += gy[y] * gx[x] * (double)w[3 * y + x];
-    return (float)sum;
+            row[x] = g[y][0] * (double)w[x] + g[y][1] * (double)w[3 + x] + g[y][2] * (double)w[6 + x];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++, to += step)
+            *to = (float)(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
+    }
 }
 
 static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
 {
     double g[BS_WINOGRAD_IN][3];
     bs_conv_winograd_g(g);
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
-        for (int32_t first = 0; first < out;) {
-            const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-            for (int32_t i = 0; i < in; i++)
-                for (ptrdiff_t o = first; o < first + width; o++)
-                    *to++ = o < out ? bs_conv_winograd_weight(g, weights + (o * in + i) * 9, point) : 0.0f;
-            first += width;
-        }
+    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
+    for (int32_t first = 0; first < out;) {
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+        for (int32_t i = 0; i < in; i++)
+            for (ptrdiff_t o = first; o < first + width; o++, to++) {
+                if (o < out)
+                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
+                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
+                    to[point * step] = 0.0f;
+            }
+        first += width;
+    }
 }
 
 void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,
@@ -14177,15 +14189,50 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
     return weights->map && info->dtype == spec->dtype ? weights->map(weights->user, info) : NULL;
 }
 
+#define WIDEN_BLOCK 64
+
+/* bs_f16_to_f32 without branches, a step at a time over a block, so that compilers make vectors of it. */
+static void widen_f16(float *to, const uint16_t *from)
+{
+    uint32_t bits[WIDEN_BLOCK], small_bits[WIDEN_BLOCK];
+    float small[WIDEN_BLOCK];
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
+        bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
+        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
+    }
+    memcpy(small, small_bits, sizeof small);
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
+        small[i] -= 0x1p-14f;
+    memcpy(small_bits, small, sizeof small);
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
+        const uint32_t exponent = bits[i] & 0x0f800000u;
+        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
+        bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
+    }
+    memcpy(to, bits, sizeof bits);
+}
+
+static void widen_bf16(float *to, const uint16_t *from)
+{
+    uint32_t bits[WIDEN_BLOCK];
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
+        bits[i] = (uint32_t)from[i] << 16;
+    memcpy(to, bits, sizeof bits);
+}
+
+/* In blocks through memory of its own: what is widened may lie over what was narrow. */
 void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored)
 {
-    uint8_t *to = target;
-    const uint8_t *from = narrow;
-    for (uint64_t i = 0; i < elements; i++) {
-        uint16_t half;
-        memcpy(&half, from + 2 * i, sizeof half);
-        const float wide = stored == BS_F16 ? bs_f16_to_f32(half) : bs_bf16_to_f32(half);
-        memcpy(to + 4 * i, &wide, sizeof wide);
+    for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
+        const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
+        uint16_t from[WIDEN_BLOCK] = {0};
+        float to[WIDEN_BLOCK];
+        memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
+        if (stored == BS_F16)
+            widen_f16(to, from);
+        else
+            widen_bf16(to, from);
+        memcpy((uint8_t *)target + 4 * i, to, 4 * count);
     }
 }
 
