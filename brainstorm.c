@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a038476cc2e835380cd21c0cbfea071f51a8a0d4f8300ff549bff2fdd9b490a1
+ * sha256 of the parts: 1c05c679966952c7f7afd44b1bd57199b30912e31096c3d6af22b3a4ea87a88b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17214,7 +17214,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
     }
 }
 
-static bs_status visit(replay *r, const bs_trace_visit *v, bool *done)
+static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++)
@@ -17499,7 +17499,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     r->stream.future = r->future;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < trace->n_visits && status == BS_OK; k++)
-        status = visit(r, &trace->visits[k], r->resident);
+        status = replay_visit(r, &trace->visits[k], r->resident);
     result->stats = r->stream.stats;
     result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
     sum_predictions(r, result->predictions);
@@ -19755,7 +19755,7 @@ void bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs
  * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
  * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
  * Relies on store.h. Must never trust where a source says that weights are. */
-/* #include "store.h" */
+/* #include "store_load.h" */
 
 /* ---------------------------------------------------------------------------------------------- finding them */
 
@@ -23206,7 +23206,7 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
     if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
-    model_replay replay = {model, graph, error, 1, desc ? desc->code_bits : 0};
+    model_replay stored = {model, graph, error, 1, desc ? desc->code_bits : 0};
     bs_model_walk walk;
     bs_model_node node;
     bs_status status = bs_graph_check(graph, error);
@@ -23216,9 +23216,9 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
     for (int32_t i = 0; status == BS_OK && i < model->n_nodes; i++) {
         status = bs_model_walk_next(&walk, &node, error);
         if (status == BS_OK)
-            status = replay_node(&replay, &node, i);
+            status = replay_node(&stored, &node, i);
     }
-    return status == BS_OK ? replay_end(&replay) : status;
+    return status == BS_OK ? replay_end(&stored) : status;
 }
 /* ==== end src/model_build.c =================================================================== */
 

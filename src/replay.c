@@ -122,7 +122,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
     }
 }
 
-static bs_status visit(replay *r, const bs_trace_visit *v, bool *done)
+static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++)
@@ -407,7 +407,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     r->stream.future = r->future;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < trace->n_visits && status == BS_OK; k++)
-        status = visit(r, &trace->visits[k], r->resident);
+        status = replay_visit(r, &trace->visits[k], r->resident);
     result->stats = r->stream.stats;
     result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
     sum_predictions(r, result->predictions);

@@ -3,7 +3,7 @@
  * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
  * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
  * Relies on store.h. Must never trust where a source says that weights are. */
-#include "store.h"
+#include "store_load.h"
 
 /* ---------------------------------------------------------------------------------------------- finding them */
 
