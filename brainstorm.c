@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1c05c679966952c7f7afd44b1bd57199b30912e31096c3d6af22b3a4ea87a88b
+ * sha256 of the parts: 6faf49144bdd3be4448e831a752258ad76413c4078365d3d9049117d1fad283b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15917,7 +15917,7 @@ static bool trace_add_guess(trace_maker *m, const bs_event *e)
     if (m->n_guesses == m->room_guesses)
         return false;
     if (m->guesses)
-        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject};
+        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject, e->value < INT32_MAX ? (int32_t)e->value : 0};
     m->n_guesses++;
     m->most_guesses = bs_max_i32(m->most_guesses, m->n_guesses);
     return true;
@@ -16127,7 +16127,8 @@ typedef struct bs_slot {
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
-    bool evicted_by_guess;
+    int32_t evicted_for;   /* the guess that took its place; -1 none */
+    bool guess_used;       /* the last guess of this unit was right */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;
@@ -16138,12 +16139,15 @@ typedef struct bs_slot {
     double keep; /* scratch of one search for room */
 } bs_slot;
 
+#define BS_AHEAD_RANKS 4 /* the last one stands for all beyond */
+
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
-    double ahead_in, ahead_out;       /* how often an expected unit, and another one, was needed */
+    double ahead_in[BS_AHEAD_RANKS][2]; /* how often an expected unit of that rank was needed: absent before, resident */
+    double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
     int32_t before;        /* the routed stage visited before this one */
     uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
@@ -16161,7 +16165,7 @@ typedef struct bs_stream {
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
     uint8_t *chosen;        /* [uses] by the last visit */
-    uint8_t *expected;      /* [uses] by look-ahead, of the next visit */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + rank; 0 not */
     double *score;          /* [uses] scratch of predictors */
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
@@ -16172,7 +16176,9 @@ typedef struct bs_stream {
     int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
-    double ns_per_byte; /* of reading and preparing, measured; 0 unknown */
+    uint64_t stall_ns; /* since when it stands still */
+    bool stalling;
+    double read_per_byte, prepare_per_byte; /* ns, measured; 0 unknown */
     double miss_rate;   /* how often a visit has to wait for a read */
     /* does guessing pay? */
     double gained_ns, lost_ns;
@@ -16192,15 +16198,18 @@ void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memor
 
 /* A stage is reached, and these units are needed, in this order. */
 void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them). First call of a stage forgets older ones. */
-void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); rank: 0 = the first choice of some cell.
+ * The first call for a visit forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t rank);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
 void bs_stream_leave(bs_stream *stream);
-void bs_stream_stalled(bs_stream *stream, uint64_t ns);
+/* The run stands still for weights from `now` on; and goes on. */
+void bs_stream_stall(bs_stream *stream, uint64_t now);
+void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 /* --------------------------------------------------------------------------------------------- the reader side */
 
@@ -16214,11 +16223,10 @@ typedef struct bs_stream_chunk {
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
 bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
-/* The chunk's bytes are here, and are being prepared: storage is free for another guess. */
-void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk);
-/* status: of reading, checking and preparing it. Returns whether its unit is complete. */
-bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
-                    uint64_t now);
+/* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
+void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
+/* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now);
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
@@ -16228,7 +16236,8 @@ bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
 int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
 void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
-void bs_slots_give_up(bs_stream *stream, int32_t unit, bool for_guess);
+/* for_guess: the unit that takes the place, when it is a guess; else -1. */
+void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
 /* stream_predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
@@ -16239,10 +16248,16 @@ void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, in
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
-/* What reading a unit takes, by what was measured so far. */
+/* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
-    return (double)s->facts.units[unit].read_bytes * s->ns_per_byte;
+    return (double)s->facts.units[unit].read_bytes * s->read_per_byte;
+}
+
+static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
+{
+    const bs_stream_unit *u = &s->facts.units[unit];
+    return bs_stream_read_ns(s, unit) + (double)u->read_bytes / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
 }
 
 #endif
@@ -16358,16 +16373,16 @@ static void count_waste(bs_stream *s, int32_t unit)
     slot->guessed = false;
 }
 
-void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
+void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
 {
     bs_slot *slot = &s->slots[unit];
     const bool loading = slot->state != BS_SLOT_READY;
     s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
     s->stats.evictions += !loading;
     if (s->watch && slot->state != BS_SLOT_DROPPED)
-        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess);
+        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess >= 0);
     count_waste(s, unit);
-    slot->evicted_by_guess = for_guess && !loading;
+    slot->evicted_for = loading ? -1 : for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
@@ -16382,13 +16397,14 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     const uint64_t bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
-        bs_slots_give_up(s, u, guessed);
+        bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
     slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;
+    slot->guess_used = slot->guess_used && !guessed;
     slot->load_start = now;
     s->slots_used += bytes;
     if (s->slots_used > s->stats.resident_peak_bytes)
@@ -16502,13 +16518,20 @@ static bool follows_directly(const bs_stream *s, int32_t stage)
     }
 }
 
+/* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
+static bool was_resident(const bs_stream *s, int32_t use)
+{
+    const bs_slot *slot = &s->slots[s->facts.uses[use]];
+    return slot->state == BS_SLOT_READY && !slot->guessed;
+}
+
 double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
 {
     const bs_stage_state *state = &s->stages[stage];
     if (s->facts.stages[stage].router == 0)
         return 1;
     if (state->told)
-        return s->expected[use] ? state->ahead_in : state->ahead_out;
+        return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
     if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
         return transition_probability(s, stage, use);
     return s->rate[use];
@@ -16584,14 +16607,15 @@ static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        inside += s->expected[k];
-        right += s->expected[k] && is_needed(units, count, s->facts.uses[k]);
+        const bool came = is_needed(units, count, s->facts.uses[k]);
+        inside += s->expected[k] != 0;
+        right += s->expected[k] && came;
+        if (s->expected[k])
+            average(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came);
     }
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;
     p->needed += (uint64_t)count;
-    if (inside > 0)
-        average(&state->ahead_in, (double)right / inside);
     if (inside < stage->n_units)
         average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
 }
@@ -16699,12 +16723,15 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     for (int32_t j = 0; j < facts->n_stages; j++) {
         bs_stage_state *stage = &s->stages[j];
         stage->compute_ns = -1;
-        stage->ahead_in = 0.5;
+        for (int32_t r = 0; r < 2 * BS_AHEAD_RANKS; r++)
+            stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
         stage->error_transition = stage->error_frequency = 0.25;
         for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
             s->rate[k] = facts->stages[j].router ? 0.25 : 1;
     }
+    for (int32_t u = 0; u < facts->n_units; u++)
+        s->slots[u].evicted_for = -1;
     s->stage = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
@@ -16753,8 +16780,8 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double read = bs_stream_read_ns(s, unit), gone = (double)(now - slot->load_start);
-    return slot->state == BS_SLOT_READY || gone > read ? read : gone;
+    const double load = bs_stream_load_ns(s, unit), gone = (double)(now - slot->load_start);
+    return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
 /* How the unit stands when it is needed; an unfinished guess becomes demand where it is. */
@@ -16771,9 +16798,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
-    if (slot->outcome == BS_USE_MISS && slot->evicted_by_guess)
-        lose(s, bs_stream_read_ns(s, unit));
-    slot->evicted_by_guess = false;
+    if (slot->outcome == BS_USE_MISS && slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
+        lose(s, bs_stream_load_ns(s, unit)); /* a right guess would have had to make room all the same */
+    slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
             return; /* for the second time in one visit */
@@ -16787,7 +16814,7 @@ static void drop_passed(bs_stream *s)
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         const int32_t unit = s->facts.uses[k];
         if (s->slots[unit].state == BS_SLOT_LOADING && !s->slots[unit].needed)
-            bs_slots_give_up(s, unit, false);
+            bs_slots_give_up(s, unit, -1);
     }
 }
 
@@ -16812,7 +16839,7 @@ void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t 
     s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
 }
 
-void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
+void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t rank)
 {
     const bs_stream_stage *facts = &s->facts.stages[stage];
     if (!s->stages[stage].told)
@@ -16820,8 +16847,8 @@ void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
             s->expected[k] = 0;
     s->stages[stage].told = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
-        if (s->facts.uses[k] == unit)
-            s->expected[k] = 1;
+        if (s->facts.uses[k] == unit && (s->expected[k] == 0 || rank < s->expected[k] - 1))
+            s->expected[k] = (uint8_t)(1 + bs_clamp_i32(rank, 0, BS_AHEAD_RANKS - 1));
 }
 
 bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
@@ -16833,8 +16860,10 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
             demand(s, unit, s->visit_ns);
         return false;
     }
-    if (slot->guessed)
+    if (slot->guessed) {
         s->stats.useful_guesses++;
+        slot->guess_used = true;
+    }
     slot->guessed = false;
     slot->needed = false;
     slot->pins++;
@@ -16857,10 +16886,22 @@ void bs_stream_leave(bs_stream *s)
     s->n_needed = 0;
 }
 
-void bs_stream_stalled(bs_stream *s, uint64_t ns)
+void bs_stream_stall(bs_stream *s, uint64_t now)
 {
-    s->stalled_ns += ns;
-    s->stats.stall_ns += ns;
+    s->stalling = true;
+    s->stall_ns = now;
+}
+
+static uint64_t stalled_so_far(const bs_stream *s, uint64_t now)
+{
+    return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
+}
+
+void bs_stream_resume(bs_stream *s, uint64_t now)
+{
+    s->stats.stall_ns += stalled_so_far(s, now) - s->stalled_ns;
+    s->stalled_ns = stalled_so_far(s, now);
+    s->stalling = false;
 }
 
 /* ------------------------------------------------------------------------------------------------ what to read */
@@ -16900,7 +16941,20 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     return false;
 }
 
-/* Computing time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+/* While what the run waits for is being prepared, storage is idle. */
+static double waiting_for_lanes(const bs_stream *s)
+{
+    double ns = 0;
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
+        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
+            ns = chunk;
+    }
+    return ns;
+}
+
+/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
@@ -16910,7 +16964,8 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
             return (double)INFINITY;
         ns += stage;
     }
-    const double gone = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    ns += waiting_for_lanes(s);
+    const double gone = (double)(now - s->visit_ns) - (double)stalled_so_far(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
@@ -16922,7 +16977,7 @@ static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
-        ns += needed * bs_stream_read_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
     }
     return ns;
 }
@@ -16946,7 +17001,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
         s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
         return GUESS_NOT_WORTH;
-    const double until = time_until(s, ahead, now), read = bs_stream_read_ns(s, unit), p = bs_predict_use(s, stage, use);
+    const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
     const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
     uint64_t offset;
     if (worth <= (1 - p) * STREAM_MARGIN * read)
@@ -17016,19 +17071,18 @@ bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     bool waiting;
     if (next_demand(s, now, chunk, &waiting))
         return true;
-    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->ns_per_byte <= 0)
+    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->read_per_byte <= 0)
         return false;
     return next_guess(s, now, chunk);
 }
 
 /* ---------------------------------------------------------------------------------------------- what was read */
 
-static void measure_read(bs_stream *s, uint64_t bytes, uint64_t ns)
+static void measure(double *per_byte, uint64_t bytes, uint64_t ns)
 {
     const double sample = bytes ? (double)ns / (double)bytes : 0;
-    s->stats.bytes_read += bytes;
     if (bytes)
-        s->ns_per_byte = s->ns_per_byte > 0 ? s->ns_per_byte + (sample - s->ns_per_byte) / 16 : sample;
+        *per_byte = *per_byte > 0 ? *per_byte + (sample - *per_byte) / 16 : sample;
 }
 
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
@@ -17039,14 +17093,14 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
     if (slot->state == BS_SLOT_LOADING)
-        bs_slots_give_up(s, unit, false);
+        bs_slots_give_up(s, unit, -1);
 }
 
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     const bool before = now - s->visit_ns < ns; /* it began before the visit did */
-    if (chunk->demanded || s->slots[chunk->unit].needed || !before || s->n_needed == 0)
+    if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
@@ -17056,24 +17110,30 @@ static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t n
         }
 }
 
-void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk)
+void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now)
 {
-    s->reading -= !chunk->arrived;
     chunk->arrived = true;
+    s->reading--;
+    s->stats.bytes_read += bytes;
+    s->stats.read_ns += ns;
+    measure(&s->read_per_byte, bytes, ns);
+    measure_delay(s, chunk, ns, now);
 }
 
 bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now)
 {
     bs_slot *slot = &s->slots[chunk->unit];
-    bs_stream_arrived(s, chunk);
-    measure_read(s, bytes, ns);
-    measure_delay(s, chunk, ns, now);
+    if (!chunk->arrived)
+        bs_stream_arrived(s, chunk, 0, 0, now);
+    s->stats.prepare_ns += ns;
+    if (status == BS_OK)
+        measure(&s->prepare_per_byte, bytes, ns);
     if (chunk->generation != slot->generation)
         return false; /* of a load that is no more */
     slot->in_flight--;
     if (slot->state == BS_SLOT_DROPPED) {
         if (slot->in_flight == 0)
-            bs_slots_give_up(s, chunk->unit, false);
+            bs_slots_give_up(s, chunk->unit, -1);
         return false;
     }
     if (status != BS_OK) {
@@ -17169,12 +17229,10 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
     r->now = when > r->now ? when : r->now;
     if (!lane->chunk.arrived) {
-        bs_stream_arrived(&r->stream, &lane->chunk);
-        r->stream.stats.read_ns += lane->arrives - lane->start;
+        bs_stream_arrived(&r->stream, &lane->chunk, lane->bytes, lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        r->stream.stats.prepare_ns += lane->done - lane->arrives;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->start, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->arrives, r->now);
     }
     fill_lanes(r);
 }
@@ -17195,17 +17253,19 @@ static void compute(replay *r, uint64_t ns)
 /* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
-    const uint64_t since = r->now;
     for (;;) {
         for (int32_t i = 0; i < v->n_uses; i++) {
             uint64_t offset;
             bs_status failed;
             if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
-                bs_stream_stalled(&r->stream, r->now - since);
+                if (r->stream.stalling)
+                    bs_stream_resume(&r->stream, r->now);
                 return i;
             }
         }
         uint64_t when = 0;
+        if (!r->stream.stalling)
+            bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
         if (!lane)
@@ -17214,11 +17274,16 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
     }
 }
 
+static void expect(replay *r, const bs_trace_guess *guess)
+{
+    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->rank);
+}
+
 static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++)
-        bs_stream_expect(&r->stream, r->trace->guesses[v->first_guess + i].stage, r->trace->guesses[v->first_guess + i].unit);
+        expect(r, &r->trace->guesses[v->first_guess + i]);
     for (int32_t i = 0; i < v->n_uses; i++) {
         r->wanted[i] = r->trace->uses[v->first_use + i].unit;
         done[i] = false;
@@ -17388,7 +17453,7 @@ static bool trace_is_sound(const bs_trace *t)
     for (int32_t i = 0; sound && i < t->n_uses; i++)
         sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
     for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units;
+        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].rank >= 0;
     return sound;
 }
 
@@ -19718,7 +19783,7 @@ void bs_store_close(bs_store *store);
 /* The run's side. Units count from 1, as in the plan. */
 void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
 void bs_store_leave(bs_store *store);
-void bs_store_expect(bs_store *store, int32_t stage, int32_t unit); /* unit 0: nothing */
+void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, int32_t rank); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`). */
@@ -20107,23 +20172,22 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    bs_stream_arrived(&s->stream, chunk);
+    const uint64_t bytes = piece->end - piece->begin;
+    bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
         bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
-    const uint64_t done = store_now(s), bytes = piece->end - piece->begin;
+    const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
     lock(s);
-    s->stream.stats.read_ns += arrived - start;
-    s->stream.stats.prepare_ns += done - arrived;
     const bs_slot *slot = &s->stream.slots[chunk->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
-    if (bs_stream_done(&s->stream, chunk, status, bytes, done - start, done))
+    if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
         record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
     wake(s);
 }
@@ -20237,14 +20301,14 @@ void bs_store_leave(bs_store *s)
     unlock(s);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit)
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, int32_t rank)
 {
     lock(s);
-    bs_stream_expect(&s->stream, stage, unit - 1);
+    bs_stream_expect(&s->stream, stage, unit - 1, rank);
     wake(s);
     unlock(s);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, 0, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)rank, 0);
 }
 
 /* Called locked. */
@@ -20292,13 +20356,15 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
+        if (!waited)
+            bs_stream_stall(&s->stream, start);
+        waited = true;
         wake(s);
         status = wait_locked(s);
-        waited = true;
     }
     const uint64_t end = store_now(s);
     if (waited)
-        bs_stream_stalled(&s->stream, end - start);
+        bs_stream_resume(&s->stream, end);
     unlock(s);
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
@@ -20434,8 +20500,9 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
-/* The paths that the router would choose by these scores instead of its own; adds to wanted[paths]. */
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted);
+/* The paths that the router would choose by these scores instead of its own: wanted[paths] becomes 1 + the best place that a
+ * path has in any row's choice. */
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, uint8_t *wanted);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
@@ -21493,7 +21560,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted)
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, uint8_t *wanted)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
     const int32_t rows = c->domains[c->session->graph->values[score].domain].count;
@@ -21506,7 +21573,9 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wa
             for (int32_t p = 0; p < info->desc->paths; p++)
                 if (!taken[p] && (best < 0 || score_above(&o, p, best)))
                     best = p;
-            taken[best] = wanted[best] = true;
+            taken[best] = true;
+            if (wanted[best] == 0 || k < wanted[best] - 1)
+                wanted[best] = (uint8_t)(k + 1);
         }
     }
 }
@@ -22101,7 +22170,7 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    bool wanted[BS_MAX_PATHS] = {false};
+    uint8_t wanted[BS_MAX_PATHS] = {0};
     const int32_t router = s->plan->nodes[i->node].algorithm;
     bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], wanted);
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
@@ -22109,13 +22178,14 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
         bool any = false;
         for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
             const int32_t unit = s->plan->stage_units[k] + 1;
-            if (!wanted[s->graph->domains[s->plan->units[unit].domain].path])
+            const int32_t rank = wanted[s->graph->domains[s->plan->units[unit].domain].path];
+            if (rank == 0)
                 continue;
-            bs_store_expect(&s->store, j, unit);
+            bs_store_expect(&s->store, j, unit, rank - 1);
             any = true;
         }
         if (stage->router == router && !any)
-            bs_store_expect(&s->store, j, 0);
+            bs_store_expect(&s->store, j, 0, 0);
     }
 }
 

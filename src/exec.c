@@ -335,7 +335,7 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    bool wanted[BS_MAX_PATHS] = {false};
+    uint8_t wanted[BS_MAX_PATHS] = {0};
     const int32_t router = s->plan->nodes[i->node].algorithm;
     bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], wanted);
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
@@ -343,13 +343,14 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
         bool any = false;
         for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
             const int32_t unit = s->plan->stage_units[k] + 1;
-            if (!wanted[s->graph->domains[s->plan->units[unit].domain].path])
+            const int32_t rank = wanted[s->graph->domains[s->plan->units[unit].domain].path];
+            if (rank == 0)
                 continue;
-            bs_store_expect(&s->store, j, unit);
+            bs_store_expect(&s->store, j, unit, rank - 1);
             any = true;
         }
         if (stage->router == router && !any)
-            bs_store_expect(&s->store, j, 0);
+            bs_store_expect(&s->store, j, 0, 0);
     }
 }
 

@@ -429,7 +429,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted)
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, uint8_t *wanted)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
     const int32_t rows = c->domains[c->session->graph->values[score].domain].count;
@@ -442,7 +442,9 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wa
             for (int32_t p = 0; p < info->desc->paths; p++)
                 if (!taken[p] && (best < 0 || score_above(&o, p, best)))
                     best = p;
-            taken[best] = wanted[best] = true;
+            taken[best] = true;
+            if (wanted[best] == 0 || k < wanted[best] - 1)
+                wanted[best] = (uint8_t)(k + 1);
         }
     }
 }
