@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6faf49144bdd3be4448e831a752258ad76413c4078365d3d9049117d1fad283b
+ * sha256 of the parts: d607bcc04cea67b8e028d3f3b87ca2988bbcb15c0f56af8f049874af06473996
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15917,7 +15917,7 @@ static bool trace_add_guess(trace_maker *m, const bs_event *e)
     if (m->n_guesses == m->room_guesses)
         return false;
     if (m->guesses)
-        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject, e->value < INT32_MAX ? (int32_t)e->value : 0};
+        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject, e->value < 7 ? (int32_t)e->value : 7};
     m->n_guesses++;
     m->most_guesses = bs_max_i32(m->most_guesses, m->n_guesses);
     return true;
@@ -16139,18 +16139,19 @@ typedef struct bs_slot {
     double keep; /* scratch of one search for room */
 } bs_slot;
 
-#define BS_AHEAD_RANKS 4 /* the last one stands for all beyond */
+#define BS_STRENGTHS 8
 
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
-    double ahead_in[BS_AHEAD_RANKS][2]; /* how often an expected unit of that rank was needed: absent before, resident */
+    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
     double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
     int32_t before;        /* the routed stage visited before this one */
     uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
 
@@ -16165,7 +16166,7 @@ typedef struct bs_stream {
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
     uint8_t *chosen;        /* [uses] by the last visit */
-    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + rank; 0 not */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
     double *score;          /* [uses] scratch of predictors */
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
@@ -16198,9 +16199,11 @@ void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memor
 
 /* A stage is reached, and these units are needed, in this order. */
 void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); rank: 0 = the first choice of some cell.
- * The first call for a visit forgets older ones. */
-void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t rank);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
+ * choice was. The first call for a visit forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+/* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
+int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
@@ -16247,6 +16250,14 @@ void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, in
 /* From the stage of the visit: how far each unit's next use is. */
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+
+/* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
+static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+{
+    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 32768;
+    const uint64_t wanted = share > least ? share : least;
+    return wanted < chunk_bytes ? wanted : chunk_bytes;
+}
 
 /* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
@@ -16723,7 +16734,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     for (int32_t j = 0; j < facts->n_stages; j++) {
         bs_stage_state *stage = &s->stages[j];
         stage->compute_ns = -1;
-        for (int32_t r = 0; r < 2 * BS_AHEAD_RANKS; r++)
+        for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
             stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
         stage->error_transition = stage->error_frequency = 0.25;
@@ -16839,7 +16850,7 @@ void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t 
     s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
 }
 
-void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t rank)
+void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t strength)
 {
     const bs_stream_stage *facts = &s->facts.stages[stage];
     if (!s->stages[stage].told)
@@ -16847,8 +16858,21 @@ void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t rank)
             s->expected[k] = 0;
     s->stages[stage].told = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
-        if (s->facts.uses[k] == unit && (s->expected[k] == 0 || rank < s->expected[k] - 1))
-            s->expected[k] = (uint8_t)(1 + bs_clamp_i32(rank, 0, BS_AHEAD_RANKS - 1));
+        if (s->facts.uses[k] == unit)
+            s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));
+}
+
+int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
+{
+    static const double limits[BS_STRENGTHS - 1] = {0.125, 0.25, 0.5, 1, 1.5, 2, 3};
+    double *usual = &s->stages[stage].margin;
+    int32_t strength = 0;
+    if (!(margin >= 0) || isinf(margin))
+        return 0;
+    while (strength < BS_STRENGTHS - 1 && margin > limits[strength] * *usual)
+        strength++;
+    *usual += (margin - *usual) / (*usual > 0 ? 64 : 1);
+    return strength;
 }
 
 bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
@@ -17276,7 +17300,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 
 static void expect(replay *r, const bs_trace_guess *guess)
 {
-    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->rank);
+    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
 }
 
 static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
@@ -17453,7 +17477,7 @@ static bool trace_is_sound(const bs_trace *t)
     for (int32_t i = 0; sound && i < t->n_uses; i++)
         sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
     for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].rank >= 0;
+        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
     return sound;
 }
 
@@ -17483,8 +17507,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
 static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
-    const uint64_t chunk = (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144);
     for (int32_t u = 0; u < t->n_units; u++) {
+        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
         const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
         r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
         r->units[u].read_bytes = t->units[u].read_bytes;
@@ -19717,6 +19741,7 @@ typedef struct bs_store_tensor {
 
 typedef struct bs_store_node {
     int32_t node;
+    int32_t block; /* of the record that holds its weights */
     int32_t first_tensor, n_tensors;
     uint64_t begin, end; /* in storage, of all its tensors */
 } bs_store_node;
@@ -19783,7 +19808,7 @@ void bs_store_close(bs_store *store);
 /* The run's side. Units count from 1, as in the plan. */
 void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
 void bs_store_leave(bs_store *store);
-void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, int32_t rank); /* unit 0: nothing */
+void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`). */
@@ -19828,6 +19853,7 @@ typedef struct store_planner {
     bs_store *s;
     bs_error *error;
     int32_t n_nodes, n_tensors, n_pieces;
+    uint64_t chunk; /* bytes of the pieces of this unit */
 } store_planner;
 
 static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
@@ -19848,7 +19874,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
 }
 
 /* All weights of a node lie in one record. */
-static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, int32_t *record)
+static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
     const bs_node *node = &g->nodes[n];
@@ -19864,10 +19890,10 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, in
         const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
         if (status != BS_OK)
             return status;
-        if (i > 0 && block != *record)
+        if (i > 0 && block != found->block)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
-        *record = block;
+        found->block = block;
         found->begin = tensor->offset < found->begin ? tensor->offset : found->begin;
         found->end = tensor->offset + tensor->bytes > found->end ? tensor->offset + tensor->bytes : found->end;
     }
@@ -19901,26 +19927,27 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
 }
 
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
-static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index, int32_t block)
+static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
+    const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
     if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
         node->end > bs_add_u64(record.offset, record.bytes))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
-    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= s->plan->chunk_bytes &&
+    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
         staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
         open->end = node->end;
         open->n_nodes++;
     } else {
         const bool first = !open || open->block != block;
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && node->end - begin > s->plan->chunk_bytes && record.head_bytes > 0) { /* too far: the head by itself */
+        if (first && node->end - begin > p->chunk && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
             begin = node->begin;
-        } else if (node->end - begin > s->plan->chunk_bytes) {
+        } else if (node->end - begin > p->chunk) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
@@ -19952,25 +19979,39 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
     return BS_OK;
 }
 
+/* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
+static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
+{
+    bs_store *s = p->s;
+    bs_store_unit *unit = &s->units[u];
+    unit->first_node = p->n_nodes;
+    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
+        if (s->plan->nodes[n].unit != u + 1)
+            continue;
+        bs_store_node *node = &s->nodes[p->n_nodes];
+        const bs_status status = find_node(p, n, node);
+        if (status != BS_OK)
+            return status;
+        *bytes = bs_add_u64(*bytes, node->end - node->begin);
+        p->n_nodes++;
+    }
+    unit->n_nodes = p->n_nodes - unit->first_node;
+    return BS_OK;
+}
+
 static bs_status plan_unit(store_planner *p, int32_t u)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
-    unit->first_node = p->n_nodes;
+    uint64_t bytes = 0;
+    bs_status status = find_unit(p, u, &bytes);
+    p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
-    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        int32_t block = 0;
-        if (s->plan->nodes[n].unit != u + 1)
-            continue;
-        bs_store_node *node = &s->nodes[p->n_nodes];
-        bs_status status = find_node(p, n, node, &block);
-        status = status == BS_OK ? add_node(p, unit, node, p->n_nodes, block) : status;
-        if (status != BS_OK)
-            return status;
-        p->n_nodes++;
-    }
-    unit->n_nodes = p->n_nodes - unit->first_node;
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes && status == BS_OK; k++)
+        status = add_node(p, unit, &s->nodes[k], k);
+    if (status != BS_OK)
+        return status;
     unit->n_pieces = p->n_pieces - unit->first_piece;
     facts->slot_bytes = bs_align_u64(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
@@ -19981,7 +20022,7 @@ static bs_status plan_unit(store_planner *p, int32_t u)
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0};
+    store_planner p = {s, error, 0, 0, 0, 0};
     bs_status status = BS_OK;
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);
@@ -20301,14 +20342,15 @@ void bs_store_leave(bs_store *s)
     unlock(s);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, int32_t rank)
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 {
     lock(s);
-    bs_stream_expect(&s->stream, stage, unit - 1, rank);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
+    bs_stream_expect(&s->stream, stage, unit - 1, strength);
     wake(s);
     unlock(s);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)rank, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
 
 /* Called locked. */
@@ -20500,9 +20542,9 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
-/* The paths that the router would choose by these scores instead of its own: wanted[paths] becomes 1 + the best place that a
- * path has in any row's choice. */
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, uint8_t *wanted);
+/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
+ * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
@@ -21560,22 +21602,33 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, uint8_t *wanted)
+/* The best path that is not taken; -1 none. */
+static int32_t best_left(const bs_operand *score, int32_t paths, const bool *taken)
+{
+    int32_t best = -1;
+    for (int32_t p = 0; p < paths; p++)
+        if (!taken[p] && (best < 0 || score_above(score, p, best)))
+            best = p;
+    return best;
+}
+
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
-    const int32_t rows = c->domains[c->session->graph->values[score].domain].count;
+    const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
+    for (int32_t p = 0; p < paths; p++)
+        margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
         bool taken[BS_MAX_PATHS] = {false};
         bs_operand o;
         bs_operand_make(c, score, row, &o);
-        for (int32_t k = 0; k < info->max_paths_per_cell; k++) {
-            int32_t best = -1;
-            for (int32_t p = 0; p < info->desc->paths; p++)
-                if (!taken[p] && (best < 0 || score_above(&o, p, best)))
-                    best = p;
-            taken[best] = true;
-            if (wanted[best] == 0 || k < wanted[best] - 1)
-                wanted[best] = (uint8_t)(k + 1);
+        for (int32_t k = 0; k < info->max_paths_per_cell; k++)
+            taken[best_left(&o, paths, taken)] = true;
+        const int32_t other = best_left(&o, paths, taken);
+        for (int32_t p = 0; p < paths; p++) {
+            const float margin = !taken[p] || other < 0 ? 0 : score_at(&o, p) - score_at(&o, other);
+            if (taken[p] && margins[p] < (margin > 0 ? margin : 0)) /* a NaN too is a choice */
+                margins[p] = margin > 0 ? margin : 0;
         }
     }
 }
@@ -22170,18 +22223,18 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    uint8_t wanted[BS_MAX_PATHS] = {0};
+    float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], wanted);
+    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
         for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
             const int32_t unit = s->plan->stage_units[k] + 1;
-            const int32_t rank = wanted[s->graph->domains[s->plan->units[unit].domain].path];
-            if (rank == 0)
+            const float margin = margins[s->graph->domains[s->plan->units[unit].domain].path];
+            if (margin < 0)
                 continue;
-            bs_store_expect(&s->store, j, unit, rank - 1);
+            bs_store_expect(&s->store, j, unit, (double)margin);
             any = true;
         }
         if (stage->router == router && !any)

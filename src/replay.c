@@ -124,7 +124,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 
 static void expect(replay *r, const bs_trace_guess *guess)
 {
-    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->rank);
+    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
 }
 
 static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
@@ -301,7 +301,7 @@ static bool trace_is_sound(const bs_trace *t)
     for (int32_t i = 0; sound && i < t->n_uses; i++)
         sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
     for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].rank >= 0;
+        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
     return sound;
 }
 
@@ -331,8 +331,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
 static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
-    const uint64_t chunk = (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144);
     for (int32_t u = 0; u < t->n_units; u++) {
+        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
         const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
         r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
         r->units[u].read_bytes = t->units[u].read_bytes;

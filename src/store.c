@@ -233,14 +233,15 @@ void bs_store_leave(bs_store *s)
     unlock(s);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, int32_t rank)
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 {
     lock(s);
-    bs_stream_expect(&s->stream, stage, unit - 1, rank);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
+    bs_stream_expect(&s->stream, stage, unit - 1, strength);
     wake(s);
     unlock(s);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)rank, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
 
 /* Called locked. */

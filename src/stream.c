@@ -62,7 +62,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     for (int32_t j = 0; j < facts->n_stages; j++) {
         bs_stage_state *stage = &s->stages[j];
         stage->compute_ns = -1;
-        for (int32_t r = 0; r < 2 * BS_AHEAD_RANKS; r++)
+        for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
             stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
         stage->error_transition = stage->error_frequency = 0.25;
@@ -178,7 +178,7 @@ void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t 
     s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
 }
 
-void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t rank)
+void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t strength)
 {
     const bs_stream_stage *facts = &s->facts.stages[stage];
     if (!s->stages[stage].told)
@@ -186,8 +186,21 @@ void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t rank)
             s->expected[k] = 0;
     s->stages[stage].told = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
-        if (s->facts.uses[k] == unit && (s->expected[k] == 0 || rank < s->expected[k] - 1))
-            s->expected[k] = (uint8_t)(1 + bs_clamp_i32(rank, 0, BS_AHEAD_RANKS - 1));
+        if (s->facts.uses[k] == unit)
+            s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));
+}
+
+int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
+{
+    static const double limits[BS_STRENGTHS - 1] = {0.125, 0.25, 0.5, 1, 1.5, 2, 3};
+    double *usual = &s->stages[stage].margin;
+    int32_t strength = 0;
+    if (!(margin >= 0) || isinf(margin))
+        return 0;
+    while (strength < BS_STRENGTHS - 1 && margin > limits[strength] * *usual)
+        strength++;
+    *usual += (margin - *usual) / (*usual > 0 ? 64 : 1);
+    return strength;
 }
 
 bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)

@@ -56,18 +56,19 @@ typedef struct bs_slot {
     double keep; /* scratch of one search for room */
 } bs_slot;
 
-#define BS_AHEAD_RANKS 4 /* the last one stands for all beyond */
+#define BS_STRENGTHS 8
 
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
-    double ahead_in[BS_AHEAD_RANKS][2]; /* how often an expected unit of that rank was needed: absent before, resident */
+    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
     double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
     int32_t before;        /* the routed stage visited before this one */
     uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
 
@@ -82,7 +83,7 @@ typedef struct bs_stream {
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
     uint8_t *chosen;        /* [uses] by the last visit */
-    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + rank; 0 not */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
     double *score;          /* [uses] scratch of predictors */
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
@@ -115,9 +116,11 @@ void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memor
 
 /* A stage is reached, and these units are needed, in this order. */
 void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); rank: 0 = the first choice of some cell.
- * The first call for a visit forgets older ones. */
-void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t rank);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
+ * choice was. The first call for a visit forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+/* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
+int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
@@ -164,6 +167,14 @@ void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, in
 /* From the stage of the visit: how far each unit's next use is. */
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+
+/* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
+static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+{
+    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 32768;
+    const uint64_t wanted = share > least ? share : least;
+    return wanted < chunk_bytes ? wanted : chunk_bytes;
+}
 
 /* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
