@@ -397,7 +397,7 @@ static void measure_read(bs_stream *s, uint64_t bytes, uint64_t ns)
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->needed)
+    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else a load anew is waited for */
         slot->failed = status;
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
@@ -434,16 +434,12 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     if (chunk->generation != slot->generation)
         return false; /* of a load that is no more */
     slot->in_flight--;
-    if (slot->state == BS_SLOT_DROPPED) {
-        if (slot->in_flight == 0)
-            bs_slots_give_up(s, chunk->unit, false);
-        return false;
-    }
-    if (status != BS_OK) {
+    slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
+    if (status != BS_OK)
         chunk_failed(s, chunk->unit, status);
-        return false;
-    }
-    if (++slot->done < s->facts.units[chunk->unit].n_chunks)
+    if (slot->state == BS_SLOT_DROPPED && slot->in_flight == 0)
+        bs_slots_give_up(s, chunk->unit, false);
+    if (slot->state != BS_SLOT_LOADING || slot->done < s->facts.units[chunk->unit].n_chunks)
         return false;
     slot->state = BS_SLOT_READY;
     s->stats.loads++;
