@@ -289,6 +289,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
+        bs_stream_wait(&s->stream);
         wake(s);
         status = wait_locked(s);
         waited = true;

@@ -208,6 +208,28 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     return true;
 }
 
+/* Where units of one visit are used one after the other, the first may find no room because of the next. */
+void bs_stream_wait(bs_stream *s)
+{
+    bool blocked = false;
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        if (s->slots[u].in_flight > 0 || s->slots[u].pins > 0)
+            return; /* there will be a change without this */
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const int32_t unit = s->needed[i];
+        const bs_slot *slot = &s->slots[unit];
+        uint64_t offset;
+        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+            continue;
+        if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+            return; /* it can be read */
+        blocked = true;
+    }
+    for (int32_t i = 0; blocked && i < s->n_needed; i++)
+        if (s->slots[s->needed[i]].state == BS_SLOT_READY)
+            s->slots[s->needed[i]].needed = false;
+}
+
 void bs_stream_release(bs_stream *s, int32_t unit)
 {
     s->slots[unit].pins--;

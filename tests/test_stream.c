@@ -42,13 +42,14 @@ typedef struct world {
     uint64_t now, visits, asked, bytes;
     int64_t future[MOST_UNITS];
     int32_t failing; /* the unit whose chunk comes back with an error right now; -1 */
-    bool in_visit, order;
+    int32_t order[MOST_UNITS], n_order; /* in which the visit's units are used, when no other is taken first */
+    bool in_visit, in_order;
     const char *why;
 } world;
 
 /* What was seen to happen: a script that stops reaching something must not go unnoticed. */
 typedef struct coverage {
-    int64_t guesses, upgrades, dropped, resumed, late_chunks, evictions, guess_failed, demand_failed, silent, held, hits, pauses;
+    int64_t guesses, upgrades, dropped, resumed, late_chunks, evictions, guess_failed, demand_failed, hits, pauses, gave_way;
 } coverage;
 
 static world w;
@@ -316,6 +317,8 @@ static void visit(int32_t stage)
         seen.hits += slot->state == BS_SLOT_READY;
         ask(units[i]);
     }
+    memcpy(w.order, units, sizeof units);
+    w.n_order = count;
     w.stage = stage;
     w.visits++;
     w.in_visit = true;
@@ -359,6 +362,58 @@ static void release_all(void)
             release(u);
 }
 
+/* The run stands still: what is there and needed later may have to give way, and is asked for again then. */
+static void wait(void)
+{
+    bs_stream_wait(&w.stream);
+    for (int32_t u = 0; u < w.facts.n_units; u++)
+        if (w.known[u].needed && !w.stream.slots[u].needed) {
+            if (w.stream.slots[u].state != BS_SLOT_READY || w.stream.reading > 0)
+                wrong("a need is forgotten");
+            w.known[u].needed = false;
+            seen.gave_way++;
+        }
+}
+
+/* Takes what the visit needs next. Returns 1: took it, 0: it has to wait, -1: it failed, 2: nothing is left. */
+static int32_t take_next(void)
+{
+    if (w.n_order == 0)
+        return 2;
+    const int32_t u = w.order[0];
+    take(u);
+    if (w.known[u].failed)
+        return -1;
+    if (w.known[u].needed)
+        return 0;
+    w.n_order--;
+    memmove(w.order, w.order + 1, (size_t)w.n_order * sizeof *w.order);
+    return 1;
+}
+
+/* As complete_visit, in the order of the visit and never another one first. */
+static bool complete_in_order(void)
+{
+    for (int32_t turn = 0; turn < 4000; turn++) {
+        const int32_t taken = take_next();
+        if (taken == 2 || taken < 0)
+            return true;
+        check_all();
+        release_all();
+        if (taken)
+            continue;
+        wait();
+        w.now += (uint64_t)check_below(50);
+        bool moved = false;
+        for (int32_t i = 0; i < w.n_lanes; i++)
+            moved = step_lane(&w.lanes[i]) || moved;
+        check_all();
+        if (!moved)
+            return false;
+    }
+    return false;
+}
+
 /* Runs the visit to its end: false when it can never end. With a failure it ends as a failed run does. */
 static bool complete_visit(void)
 {
@@ -391,7 +446,8 @@ static bool complete_visit(void)
 
 static void end_visit(void)
 {
-    if (!complete_visit())
+    release_all();
+    if (!(w.in_order ? complete_in_order() : complete_visit()))
         wrong("a visit can never be completed");
     release_all();
     leave();
@@ -420,7 +476,9 @@ static void step(void)
     if (what < 60) {
         step_lane(&w.lanes[check_below(w.n_lanes)]);
     } else if (what < 75 && w.in_visit) {
-        if (w.known[unit].needed || check_below(8) == 0)
+        if (w.in_order)
+            take_next();
+        else if (w.known[unit].needed || check_below(8) == 0)
             take(unit);
     } else if (what < 82) {
         if (w.known[unit].pins > 0)
@@ -475,6 +533,7 @@ static void random_world(void)
     w.facts.desc.policy = check_below(BS_POLICY_COUNT);
     w.facts.desc.speculation = check_below(5) ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF;
     w.facts.serial = check_below(4) == 0;
+    w.in_order = check_below(3) == 0;
     w.n_lanes = 1 + check_below(MOST_LANES);
     w.error_percent = check_below(2) ? 0 : check_below(30);
     w.stage = w.facts.n_stages - 1;
@@ -521,11 +580,11 @@ static void test_random(uint64_t seed, int32_t worlds)
     }
     check(bad == 0, "%d random worlds keep every promise", worlds);
     printf("  guesses %lld, upgraded %lld, dropped %lld, taken up again %lld, chunks of dropped loads %lld, evictions %lld,\n"
-           "  failures of guesses %lld, of demands %lld, hits %lld, pauses %lld\n",
+           "  failures of guesses %lld, of demands %lld, hits %lld, pauses %lld, gave way %lld\n",
            (long long)seen.guesses, (long long)seen.upgrades, (long long)seen.dropped, (long long)seen.resumed, (long long)seen.late_chunks,
-           (long long)seen.evictions, (long long)seen.guess_failed, (long long)seen.demand_failed, (long long)seen.hits, (long long)seen.pauses);
+           (long long)seen.evictions, (long long)seen.guess_failed, (long long)seen.demand_failed, (long long)seen.hits, (long long)seen.pauses, (long long)seen.gave_way);
     check(seen.guesses && seen.upgrades && seen.dropped && seen.resumed && seen.late_chunks && seen.evictions && seen.guess_failed &&
-              seen.demand_failed && seen.hits && seen.pauses,
+              seen.demand_failed && seen.hits && seen.pauses && seen.gave_way,
           "and come by everything that can happen");
 }
 
