@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d478cfe25ba668465309de1a90afc4a477a8ff4d8669688772e41d77b82c9fc1
+ * sha256 of the parts: a038476cc2e835380cd21c0cbfea071f51a8a0d4f8300ff549bff2fdd9b490a1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1175,6 +1175,8 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
  */
 /* #include "kernels/conv_internal.h" */
+
+#include <string.h>
 /* #include "kernels/conv_winograd.h" */
 
 
@@ -1254,18 +1256,23 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     return (size_t)floats;
 }
 
-/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. */
+/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
+ * order, each channel's to its lane: streamed weights are packed while a network waits. */
 static float *bs_conv_pack_outer(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
                                  float *to)
 {
     for (int32_t first = 0; first < out;) {
         const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-        for (int32_t tap = 0; tap < taps; tap++)
+        const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
+        if (first + width > out)
+            memset(to, 0, floats * sizeof *to);
+        for (int32_t lane = 0; lane < width && first + lane < out; lane++) {
+            const float *from = weights + (ptrdiff_t)(first + lane) * in * taps;
             for (int32_t i = 0; i < in; i++)
-                for (int32_t lane = 0; lane < width; lane++) {
-                    const ptrdiff_t o = first + lane;
-                    *to++ = o < out ? weights[(o * in + i) * taps + tap] : 0.0f;
-                }
+                for (int32_t tap = 0; tap < taps; tap++)
+                    to[((ptrdiff_t)tap * in + i) * width + lane] = *from++;
+        }
+        to += floats;
         first += width;
     }
     return to;
@@ -1310,29 +1317,34 @@ static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
     g[5][2] = 1 / (a * a * a);
 }
 
-/* G w G^T at one point. */
-static float bs_conv_winograd_weight(double g[BS_WINOGRAD_IN][3], const float *w, int32_t point)
+/* G w G^T: all points of one kernel, to `to[point * step]`. */
+static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
 {
-    const double *gy = g[point / BS_WINOGRAD_IN], *gx = g[point % BS_WINOGRAD_IN];
-    double sum = 0;
-    for (int32_t y = 0; y < 3; y++)
+    for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+        double row[3];
         for (int32_t x = 0; x < 3; x++)
-            sum += gy[y] * gx[x] * (double)w[3 * y + x];
-    return (float)sum;
+            row[x] = g[y][0] * (double)w[x] + g[y][1] * (double)w[3 + x] + g[y][2] * (double)w[6 + x];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++, to += step)
+            *to = (float)(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
+    }
 }
 
 static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
 {
     double g[BS_WINOGRAD_IN][3];
     bs_conv_winograd_g(g);
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
-        for (int32_t first = 0; first < out;) {
-            const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-            for (int32_t i = 0; i < in; i++)
-                for (ptrdiff_t o = first; o < first + width; o++)
-                    *to++ = o < out ? bs_conv_winograd_weight(g, weights + (o * in + i) * 9, point) : 0.0f;
-            first += width;
-        }
+    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
+    for (int32_t first = 0; first < out;) {
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+        for (int32_t i = 0; i < in; i++)
+            for (ptrdiff_t o = first; o < first + width; o++, to++) {
+                if (o < out)
+                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
+                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
+                    to[point * step] = 0.0f;
+            }
+        first += width;
+    }
 }
 
 void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,
@@ -14177,15 +14189,50 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
     return weights->map && info->dtype == spec->dtype ? weights->map(weights->user, info) : NULL;
 }
 
+#define WIDEN_BLOCK 64
+
+/* bs_f16_to_f32 without branches, a step at a time over a block, so that compilers make vectors of it. */
+static void widen_f16(float *to, const uint16_t *from)
+{
+    uint32_t bits[WIDEN_BLOCK], small_bits[WIDEN_BLOCK];
+    float small[WIDEN_BLOCK];
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
+        bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
+        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
+    }
+    memcpy(small, small_bits, sizeof small);
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
+        small[i] -= 0x1p-14f;
+    memcpy(small_bits, small, sizeof small);
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
+        const uint32_t exponent = bits[i] & 0x0f800000u;
+        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
+        bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
+    }
+    memcpy(to, bits, sizeof bits);
+}
+
+static void widen_bf16(float *to, const uint16_t *from)
+{
+    uint32_t bits[WIDEN_BLOCK];
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
+        bits[i] = (uint32_t)from[i] << 16;
+    memcpy(to, bits, sizeof bits);
+}
+
+/* In blocks through memory of its own: what is widened may lie over what was narrow. */
 void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored)
 {
-    uint8_t *to = target;
-    const uint8_t *from = narrow;
-    for (uint64_t i = 0; i < elements; i++) {
-        uint16_t half;
-        memcpy(&half, from + 2 * i, sizeof half);
-        const float wide = stored == BS_F16 ? bs_f16_to_f32(half) : bs_bf16_to_f32(half);
-        memcpy(to + 4 * i, &wide, sizeof wide);
+    for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
+        const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
+        uint16_t from[WIDEN_BLOCK] = {0};
+        float to[WIDEN_BLOCK];
+        memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
+        if (stored == BS_F16)
+            widen_f16(to, from);
+        else
+            widen_bf16(to, from);
+        memcpy((uint8_t *)target + 4 * i, to, 4 * count);
     }
 }
 
@@ -15005,7 +15052,7 @@ typedef struct bs_profile_tables {
     const bs_profile_place *places; /* of the units */
     const bs_trace_stage *stages;
     const int32_t *stage_units;
-    int32_t n_stage_units;
+    int32_t n_units, n_stage_units;
 } bs_profile_tables;
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
 
@@ -15612,7 +15659,7 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error) : NULL;
     if (!stage_units)
         return false;
-    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->stage_units};
+    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
     bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
@@ -15766,6 +15813,12 @@ typedef struct trace_busy {
     uint64_t total_ns, bytes;
 } trace_busy;
 
+/* A unit's use since the last stage: breadth first, a unit is used by one instruction after the other. */
+typedef struct trace_seen {
+    uint64_t stretch; /* of events in which that was, from 1 */
+    int32_t use, rest;
+} trace_seen;
+
 typedef struct trace_maker {
     int32_t n_visits, n_uses, n_guesses;
     int32_t most_uses, most_guesses; /* at any time: those of a stage that is never left included */
@@ -15774,6 +15827,8 @@ typedef struct trace_maker {
     bs_trace_use *uses;
     bs_trace_guess *guesses;
 
+    trace_seen *seen; /* [units] */
+    uint64_t stretch;
     int32_t first_use, first_guess; /* since the last stage */
     int32_t use_stage;              /* of those uses */
     uint64_t used_ns, stalled_ns;
@@ -15824,6 +15879,7 @@ static uint64_t since(uint64_t later, uint64_t earlier) { return later > earlier
 static void forget_uses(trace_maker *m)
 {
     m->n_uses = m->first_use;
+    m->stretch++;
     m->used_ns = 0;
     m->stalled_ns = 0;
 }
@@ -15839,14 +15895,20 @@ static void enter_stage(trace_maker *m, int32_t stage)
 static bool trace_add_use(trace_maker *m, const bs_event *e)
 {
     enter_stage(m, e->index);
+    const uint64_t ns = e->end_ns - e->start_ns;
+    trace_seen *seen = &m->seen[e->subject];
+    m->used_ns = bs_add_u64(m->used_ns, ns);
+    if (seen->stretch == m->stretch) { /* again: one use that took longer */
+        if (m->uses)
+            m->uses[seen->use].compute_ns = bs_add_u64(m->uses[seen->use].compute_ns, ns);
+        return true;
+    }
     if (m->n_uses == m->room_uses)
         return false;
     if (m->uses)
-        m->uses[m->n_uses] =
-            (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, e->end_ns - e->start_ns};
-    m->n_uses++;
+        m->uses[m->n_uses] = (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, ns};
+    *seen = (trace_seen){m->stretch, m->n_uses++, 0};
     m->most_uses = bs_max_i32(m->most_uses, m->n_uses);
-    m->used_ns = bs_add_u64(m->used_ns, e->end_ns - e->start_ns);
     return true;
 }
 
@@ -15931,6 +15993,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
     bs_error wrong;
     m->use_stage = -1;
     m->run_visit = -1;
+    m->stretch = 1;
+    memset(m->seen, 0, (size_t)bs_profile_tables_of(profile)->n_units * sizeof *m->seen);
     bs_profile_rewind(profile);
     while (bs_profile_next(profile, &event, &wrong))
         if (!trace_add_event(m, &event))
@@ -15957,6 +16021,7 @@ static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error 
 static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *arena, bs_error *error)
 {
     memset(m, 0, sizeof *m);
+    m->seen = counted->seen;
     m->room_visits = counted->n_visits;
     m->room_uses = counted->most_uses;
     m->room_guesses = counted->most_guesses;
@@ -16000,7 +16065,9 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
-    if (profile && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
+    if (profile)
+        counted.seen = trace_table(arena, bs_profile_tables_of(profile)->n_units, sizeof *counted.seen, &here);
+    if (counted.seen && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
         trace_pass(&filled, profile, &here)) {
         trace_finish(trace, &filled, profile);
         return BS_OK;
@@ -22072,7 +22139,6 @@ void bs_execute(bs_session *s)
     int32_t stage = -1, needed = 0;
     uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    record_event(s, BS_EVENT_RUN, start, start, (int32_t)s->stats.runs, 0, 0);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const uint64_t since = bs_session_now(s);
@@ -22089,7 +22155,9 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
-    s->stats.total_ns = bs_session_now(s) - start;
+    const uint64_t end = bs_session_now(s);
+    record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    s->stats.total_ns = end - start;
     s->stats.runs++;
 }
 /* ==== end src/exec.c ========================================================================== */

@@ -936,7 +936,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes);
  * The file (docs/profile.md) is little-endian: a header that names units, routers and stages, then events. */
 typedef enum bs_event_kind {
     BS_EVENT_NONE,
-    BS_EVENT_RUN,      /* a run: subject = its number */
+    BS_EVENT_RUN,      /* a run, when it is over: subject = its number */
     BS_EVENT_DECISION, /* subject = router, index = path, value = cells; one for each path with cells */
     BS_EVENT_STAGE,    /* a stage was reached: subject = stage, value = units needed; end = when it was left */
     BS_EVENT_USE,      /* subject = unit, index = stage, value = bs_use; start, end: computed */

@@ -1,7 +1,6 @@
 /* stream_options.c: see stream_options.h. */
 #include "stream_options.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,81 +148,30 @@ bool stream_options_plan(const stream_options *o, bs_arena *scratch, const bs_gr
 
 /* ------------------------------------------------------------------------------------------- while it runs */
 
-enum {
-    RING_BYTES = 1 << 20, /* some 16000 events */
-    PROFILE_BYTES = 4096
-};
-
-/* One profile feeds both files. */
-static int write_both(void *user, const void *data, size_t bytes)
-{
-    stream_tools *t = user;
-    const bool filed = !t->file || fwrite(data, 1, bytes, t->file) == bytes;
-    const bool traced = !t->trace || trace_json_write(t->trace, data, bytes) == 0;
-    return !filed || !traced;
-}
-
-static bool refuse(stream_tools *t, bs_error *error, const char *path, const char *why)
-{
-    stream_tools_close(t, NULL);
-    memset(error, 0, sizeof *error);
-    error->status = BS_ERROR_IO;
-    snprintf(error->message, sizeof error->message, "%s%.180s: %s", why ? "" : "cannot make ", path, why ? why : strerror(errno));
-    return false;
-}
-
-static bool open_files(stream_tools *t, const stream_options *o, bs_error *error)
-{
-    if (o->profile && o->trace && strcmp(o->profile, o->trace) == 0)
-        return refuse(t, error, o->trace, "the profile and the trace are the same file");
-    if (o->profile && !(t->file = fopen(o->profile, "wb")))
-        return refuse(t, error, o->profile, NULL);
-    if (o->trace && !(t->trace = trace_json_open(o->trace)))
-        return refuse(t, error, o->trace, NULL);
-    return true;
-}
-
 bool stream_tools_open(stream_tools *t, const stream_options *o, bs_error *error)
 {
     memset(t, 0, sizeof *t);
-    if (!open_files(t, o, error))
-        return false;
     if (o->bytes_per_second) {
         throttle_init(&t->slow, NULL, o->bytes_per_second, THROTTLE_LATENCY_NS);
         t->platform = throttle_platform(&t->slow);
     }
-    if (!t->file && !t->trace)
-        return true;
-    t->memory = malloc(PROFILE_BYTES + RING_BYTES);
-    if (!t->memory)
-        return refuse(t, error, o->profile ? o->profile : o->trace, "not enough memory for a profile");
-    bs_arena arena;
-    bs_arena_init(&arena, "profile", t->memory, PROFILE_BYTES);
-    const bs_profile_desc desc = {.platform = t->platform, .write = write_both, .user = t,
-                                  .memory = (char *)t->memory + PROFILE_BYTES, .bytes = RING_BYTES};
-    t->profile = bs_profile_create(&arena, &desc, error);
-    if (!t->profile)
-        stream_tools_close(t, NULL);
-    return t->profile != NULL;
+    if (o->trace)
+        return profile_sink_open_both(&t->sink, o->profile, o->trace, error);
+    return !o->profile || profile_sink_open(&t->sink, o->profile, error);
 }
 
 void stream_options_session(const stream_options *o, const stream_tools *tools, bs_session_desc *desc)
 {
     desc->stream = o->stream;
     desc->platform = tools ? tools->platform : NULL;
-    desc->profile = tools ? tools->profile : NULL;
+    desc->profile = tools ? tools->sink.profile : NULL;
 }
 
 bool stream_tools_close(stream_tools *t, uint64_t *dropped)
 {
-    if (dropped)
-        *dropped = 0;
-    const bool written = !t->profile || bs_profile_close(t->profile, dropped) == BS_OK;
-    const bool traced = trace_json_close(t->trace);
-    const bool closed = !t->file || fclose(t->file) == 0;
-    free(t->memory);
+    const bool whole = profile_sink_close(&t->sink, dropped);
     memset(t, 0, sizeof *t);
-    return written && traced && closed;
+    return whole;
 }
 
 /* ------------------------------------------------------------------------------------------------- figures */

@@ -1,7 +1,7 @@
-/* stream_options.h: what the example programs share about streaming of weights: options, the files of a profile, figures.
+/* stream_options.h: what the example programs share about streaming of weights: options, a profile of the run, figures.
  *
- * Owns: the texts and checks of the options below; while a run lasts, a profile's ring and its files, a slow platform.
- * Relies on: brainstorm.h, throttle.h, trace_json.h.
+ * Owns: the texts and checks of the options below; while a run lasts, what records it and a slow platform.
+ * Relies on: brainstorm.h, throttle.h, profile_sink.h.
  * Must never: decide what a program runs, or write anything but the files that were named.
  *
  *     stream_options o = {0};                                    while parsing: stream_options_flag, _value
@@ -16,8 +16,8 @@
 #define STREAM_OPTIONS_H
 
 #include "brainstorm.h"
+#include "profile_sink.h"
 #include "throttle.h"
-#include "trace_json.h"
 
 #include <stdio.h>
 
@@ -32,7 +32,7 @@
     "  --check-records   compare the checksum of every record each time it is read\n"                                 \
     "  --buffered        read through the page cache\n"                                                               \
     "  --throttle SPEED  read no faster than: sd | emmc | nvme | BYTES[K|M|G] a second (K = 1000)\n"                   \
-    "  --profile FILE    what happened, event by event, for `brainstorm profile`\n"                                   \
+    "  --profile FILE    what happened, event by event, for `brainstorm profile` (FILE.json: a trace)\n"                                \
     "  --trace FILE      the same as a Chrome trace (JSON), for ui.perfetto.dev\n"
 
 typedef struct stream_options {
@@ -62,11 +62,8 @@ bool stream_options_plan(const stream_options *o, bs_arena *scratch, const bs_gr
 
 typedef struct stream_tools {
     const bs_platform *platform; /* NULL: the default */
-    bs_profile *profile;         /* NULL: none */
+    profile_sink sink;           /* .profile NULL: nothing is recorded */
     throttle slow;
-    FILE *file;
-    trace_json *trace;
-    void *memory; /* of the profile, from malloc */
 } stream_tools;
 
 /* tools must stay where it is until closed. False: error says why, and there is nothing to close. */

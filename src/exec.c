@@ -373,7 +373,6 @@ void bs_execute(bs_session *s)
     int32_t stage = -1, needed = 0;
     uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    record_event(s, BS_EVENT_RUN, start, start, (int32_t)s->stats.runs, 0, 0);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const uint64_t since = bs_session_now(s);
@@ -390,6 +389,8 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
-    s->stats.total_ns = bs_session_now(s) - start;
+    const uint64_t end = bs_session_now(s);
+    record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    s->stats.total_ns = end - start;
     s->stats.runs++;
 }
