@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8edcfce140127c4a6a6cd56ce0363094c7d8a2b9ee189e56e26be3bdca27cceb
+ * sha256 of the parts: 8d14dbd4fcc54f264e6247af18545838ed241cff1806f091efeba569f8c90754
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16129,6 +16129,7 @@ typedef struct bs_slot {
     bool guessed; /* a guess began this load, and nothing used it yet */
     int32_t evicted_for;   /* the guess that took its place; -1 none */
     bool guess_used;       /* the last guess of this unit was right */
+    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;
@@ -16419,6 +16420,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     slot->spoiled = false;
     slot->guessed = guessed;
     slot->guess_used = slot->guess_used && !guessed;
+    slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
     s->slots_used += bytes;
     if (s->slots_used > s->stats.resident_peak_bytes)
@@ -17026,7 +17028,8 @@ static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
-        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : 1 - p);
     }
     return ns;
 }
@@ -17053,7 +17056,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
     const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * read)
+    if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
     if (begun)
         return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;

@@ -351,7 +351,8 @@ static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
-        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : 1 - p);
     }
     return ns;
 }
@@ -378,7 +379,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
     const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * read)
+    if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
     if (begun)
         return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;

@@ -46,6 +46,7 @@ typedef struct bs_slot {
     bool guessed; /* a guess began this load, and nothing used it yet */
     int32_t evicted_for;   /* the guess that took its place; -1 none */
     bool guess_used;       /* the last guess of this unit was right */
+    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;
