@@ -90,9 +90,9 @@ static void measure_all_paths(bench *b)
     static const struct {
         int32_t width, rows, right_percent, first_speed;
         bool quick;
-    } list[] = {{64, 64, 100, 0, false}, {64, 64, 0, 0, false},  {128, 64, 100, 0, true}, {128, 64, 0, 0, true},   {128, 1, 100, 0, false},
-                {128, 1, 0, 0, false},   {256, 64, 100, 1, false}, {256, 64, 0, 1, false},  {448, 64, 100, 2, true}, {448, 64, 0, 2, false},
-                {640, 64, 100, 2, false}};
+    } list[] = {{64, 512, 100, 0, false}, {64, 512, 0, 0, false},  {128, 512, 100, 0, true},  {128, 512, 0, 0, true},  {128, 1, 100, 0, false},
+                {128, 1, 0, 0, false},    {256, 512, 100, 1, false}, {256, 512, 0, 1, false}, {448, 512, 100, 2, true}, {448, 512, 0, 2, false},
+                {640, 512, 100, 2, false}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i].quick || !b->options.quick)
             measure_paths(b, list[i].width, list[i].rows, list[i].right_percent, list[i].first_speed);

@@ -17,33 +17,41 @@ static const char *device(const preload_result *r, char *text, size_t bytes)
     return text;
 }
 
+static void print_outcomes(char *text, size_t bytes, uint64_t hits, uint64_t late, uint64_t misses)
+{
+    const uint64_t uses = hits + late + misses;
+    snprintf(text, bytes, "%.0f/%.0f/%.0f", share(hits, uses), share(late, uses), share(misses, uses));
+}
+
 void preload_print_head(bool synthetic)
 {
     if (synthetic)
         printf("\nMADE-UP TRACES on the scripted clock, ms a run\n");
     else
-        printf("\nWALL TIME, ms a run (medians)\n%-18s %-10s %5s %6s/%-6s | %9s %9s %9s %9s | %6s %6s %5s %5s | %6s %6s | %5s\n", "network", "device MB/s",
-               "slots", "MB", "all MB", "resident", "demand", "specul.", "oracle*", "sp/dem", "sp/res", "gap%", "sp/or", "MB dem", "MB sp", "bytes");
+        printf("\nWALL TIME, ms a run (medians)\n%-18s %-10s %5s %6s/%-6s | %9s %9s %9s %9s | %6s %6s %5s %5s | %6s %6s | %10s %5s %5s | %5s\n", "network", "device MB/s",
+               "slots", "MB", "all MB", "resident", "demand", "specul.", "oracle*", "sp/dem", "sp/res", "gap%", "sp/or", "MB dem", "MB sp", "h/l/m", "waste", "pause", "bytes");
 }
 
 void preload_print(const preload_result *r)
 {
-    char text[32];
+    char text[32], outcomes[48];
+    const bs_stream_stats *s = &r->stats[ARM_SPECULATIVE];
+    print_outcomes(outcomes, sizeof outcomes, s->hits, s->late, s->misses);
     const double demand = r->wall_ms[ARM_DEMAND], speculative = r->wall_ms[ARM_SPECULATIVE], oracle = r->clock.oracle_ms;
-    printf("%-18s %-10s %4.0f%% %6.2f/%-6.2f | %9.3f %9.3f %9.3f %9.3f | %6.3f %6.3f %5.0f %5.2f | %6.2f %6.2f | %5s\n", r->name,
+    printf("%-18s %-10s %4.0f%% %6.2f/%-6.2f | %9.3f %9.3f %9.3f %9.3f | %6.3f %6.3f %5.0f %5.2f | %6.2f %6.2f | %10s %5.1f %5d | %5s\n", r->name,
            device(r, text, sizeof text), r->slot_percent, r->slots_mb + r->staging_mb, r->all_mb, r->wall_ms[ARM_RESIDENT], demand, speculative,
            oracle, r->speculative_over_demand, r->speculative_over_resident, gap(demand, speculative, oracle), speculative / oracle,
-           (double)r->stats[ARM_DEMAND].bytes_read / 1e6 / r->stats_runs, (double)r->stats[ARM_SPECULATIVE].bytes_read / 1e6 / r->stats_runs,
-           r->same_bytes ? "same" : "DIFFER");
+           (double)r->stats[ARM_DEMAND].bytes_read / 1e6 / r->stats_runs, (double)r->stats[ARM_SPECULATIVE].bytes_read / 1e6 / r->stats_runs, outcomes,
+           share(s->bytes_wasted, s->bytes_read), (int)s->paused, r->same_bytes ? "same" : "DIFFER");
     fflush(stdout);
 }
 
 static void print_clock_head(bool synthetic)
 {
-    printf("%s%-18s %-10s %5s | %9s %9s %9s | %6s %5s | %5s %5s %5s %5s %5s | %7s %7s | %6s %6s %6s | %5s %15s %5s\n",
+    printf("%s%-18s %-10s %5s | %9s %9s %9s | %6s %5s | %5s %5s %5s %5s %5s | %7s %7s | %6s %6s %6s | %5s %10s %5s\n",
            synthetic ? "" : "\nSCRIPTED CLOCK, the run on demand replayed, ms a run (mean, cold start included)\n",
            synthetic ? "trace" : "network", "device MB/s", "slots", "demand", "specul.", "oracle", "sp/or", "gap%", "rec%", "reuse", "lru", "lfu", "belad",
-           "st dem", "st sp", "MB dem", "MB sp", "MB or", "waste", "hit/late/miss", "pause");
+           "st dem", "st sp", "MB dem", "MB sp", "MB or", "waste", "h/l/m", "pause");
 }
 
 void preload_print_clock(const preload_result *r)
@@ -51,13 +59,12 @@ void preload_print_clock(const preload_result *r)
     static int printed[2];
     char text[32], outcomes[48], recorded[16] = "-";
     const preload_clock *c = &r->clock;
-    const uint64_t uses = c->hits + c->late + c->misses;
     if (!printed[r->synthetic]++)
         print_clock_head(r->synthetic);
     if (!r->synthetic)
         snprintf(recorded, sizeof recorded, "%.1f", r->recorded_hit_percent);
-    snprintf(outcomes, sizeof outcomes, "%.0f/%.0f/%.0f", share(c->hits, uses), share(c->late, uses), share(c->misses, uses));
-    printf("%-18s %-10s %4.0f%% | %9.3f %9.3f %9.3f | %6.3f %5.0f | %5s %5.1f %5.1f %5.1f %5.1f | %7.2f %7.2f | %6.2f %6.2f %6.2f | %5.1f %15s %5d\n", r->name,
+    print_outcomes(outcomes, sizeof outcomes, c->hits, c->late, c->misses);
+    printf("%-18s %-10s %4.0f%% | %9.3f %9.3f %9.3f | %6.3f %5.0f | %5s %5.1f %5.1f %5.1f %5.1f | %7.2f %7.2f | %6.2f %6.2f %6.2f | %5.1f %10s %5d\n", r->name,
            device(r, text, sizeof text), r->slot_percent, c->demand_ms, c->speculative_ms, c->oracle_ms, c->speculative_ms / c->oracle_ms,
            gap(c->demand_ms, c->speculative_ms, c->oracle_ms), recorded, c->policy_hits[BS_POLICY_REUSE], c->policy_hits[BS_POLICY_LRU],
            c->policy_hits[BS_POLICY_LFU], c->policy_hits[BS_POLICY_BELADY], c->demand_stall_ms, c->stall_ms, c->demand_read_mb, c->read_mb,
@@ -98,8 +105,8 @@ void preload_print_legend(void)
            "              (disk: latency 0, contained in its bandwidth), recorded preparing time. No real clock: repeats exactly.\n"
            "rec%%          hits of the recorded run on demand; reuse (default), lru, lfu, belad(y): of its replay with each policy.\n"
            "st dem, st sp   time that the run stood still.   waste   per cent of bytes read for guesses that were never used.\n"
-           "hit/late/miss   with guesses: there, on its way, not asked for.   pause   times that guessing gave up.\n"
-           "              all of the scripted run with guesses.\n");
+           "h/l/m         per cent of uses with guesses: there, on its way, not asked for.   pause   times that guessing gave up; both and\n"
+           "              waste are of the session in the first table, of the scripted run in the second.\n");
 }
 
 void preload_json(FILE *f, const preload_result *r, bool first)
