@@ -1,16 +1,19 @@
-/* brainstorm_cli.c: looks into model files and tells what they will need, without running them.
+/* brainstorm_cli.c: looks into model files and tells what they will need, without running them; and into profiles.
  *
  *     brainstorm inspect FILE                       the graph, its blocks and weights
  *     brainstorm check FILE                         reads every record and compares its checksum
  *     brainstorm plan FILE --input frame=1x1080x1920 --threads 4
  *                                                   the bytes of every arena
  *     brainstorm ops                                the op set
+ *     brainstorm profile FILE                       what a profile tells (cli_profile.c)
+ *     brainstorm replay FILE --slots 50%            its runs again, with other slots and storage (cli_replay.c)
+ *     brainstorm trace FILE OUT.json                the profile for ui.perfetto.dev (cli_profile.c)
  *
  * Owns: the command line, and the memory that it lends to the library.
- * Relies on: brainstorm.h only.
+ * Relies on: brainstorm.h; cli.h for the commands on profiles.
  * Must never: read weights for `inspect` and `plan`, or trust that they are there.
  */
-#include "brainstorm.h"
+#include "cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +28,10 @@ static const char usage_text[] =
     "  check FILE            read all weights and compare their checksums\n"
     "  plan FILE [OPTION]... print the bytes of every arena; weights are not read\n"
     "  ops                   print the op set: name, fewest and most operands, parameters (~ f32)\n"
-    "  --help, --version\n"
+    "  profile FILE          print what a profile tells of its runs\n"
+    "  replay FILE ...       its runs again with other slots, policies and storage\n"
+    "  trace FILE OUT.json   the profile as a Chrome trace, for ui.perfetto.dev\n"
+    "  --help, --version     (profile, replay and trace have a --help of their own)\n"
     "\n"
     "options of plan:\n"
     "  --input NAME=AxBxC    largest extents of an input, such as frame=1x1080x1920 (0: as in the file)\n"
@@ -403,6 +409,12 @@ static int command(int count, char **words)
         return plan(count - 1, words + 1);
     if (strcmp(words[0], "ops") == 0)
         return count == 1 ? ops() : fail_usage("ops takes nothing", NULL);
+    if (strcmp(words[0], "profile") == 0)
+        return cli_profile(count - 1, words + 1);
+    if (strcmp(words[0], "replay") == 0)
+        return cli_replay(count - 1, words + 1);
+    if (strcmp(words[0], "trace") == 0)
+        return cli_trace(count - 1, words + 1);
     return fail_usage("no such command", words[0]);
 }
 

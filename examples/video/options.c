@@ -35,6 +35,7 @@ const char *options_usage(void)
            "  --map FILE        routes drawn over the picture: FILE.png the last frame, else a y4m video\n"
            "  --reference FILE  y4m of the doubled size: prints PSNR-Y and SSIM against it\n"
            "  --stats FILE      everything measured, as JSON\n"
+           "  --profile FILE    what happened in the network (brainstorm profile FILE); FILE.json: a Chrome trace\n"
            "  --quiet           no progress\n"
            "  --help\n"
            "\n"
@@ -81,6 +82,8 @@ static const char *take(video_options *o, const char *name, const char *value, c
         o->reference = value;
     else if (strcmp(name, "--stats") == 0)
         o->stats = value;
+    else if (strcmp(name, "--profile") == 0)
+        o->profile = value;
     else if (strcmp(name, "--quality") == 0) {
         if (!number(value, 0, 100, &o->quality))
             return complain(message, bytes, name, value, "0 .. 100");

@@ -14,7 +14,7 @@ typedef enum video_route { ROUTE_AUTO, ROUTE_BICUBIC, ROUTE_SMALL, ROUTE_LARGE, 
 typedef struct video_options {
     const char *input, *output;
     const char *model;
-    const char *map, *reference, *stats;
+    const char *map, *reference, *stats, *profile;
     video_route route;
     bool reuse, quiet, help;
     double quality; /* percent of the large net's gain over bicubic that the router keeps */

@@ -120,19 +120,23 @@ bool upscaler_open(upscaler *u, const video_options *o, int width, int height, i
             memory_cut(u, fixed);
         }
     }
-    const bs_session_desc session = {.weights = bs_model_weights(u->model)};
+    if (o->profile && !profile_sink_open(&u->recorder, o->profile, &u->error))
+        return false;
+    const bs_session_desc session = {.weights = bs_model_weights(u->model), .profile = u->recorder.profile};
     u->session = bs_session_create(&u->memory, u->plan, &session, &u->error);
     return u->session != NULL;
 }
 
-void upscaler_close(upscaler *u)
+bool upscaler_close(upscaler *u)
 {
     bs_session_close(u->session);
+    const bool recorded = profile_sink_close(&u->recorder, NULL);
     bs_model_close(u->model);
     free(u->block);
     u->session = NULL;
     u->model = NULL;
     u->block = NULL;
+    return recorded;
 }
 
 /* --------------------------------------------------------------------------------------------------- run */

@@ -305,7 +305,7 @@ int main(int argc, char **argv)
     }
     catch_signals();
     const bool ok = do_run(&r);
-    upscaler_close(&r.up);
+    const bool recorded = upscaler_close(&r.up) || complain(&r, r.options.profile, "the profile could not be written");
     free(r.buffers);
-    return ok ? 0 : 1;
+    return ok && recorded ? 0 : 1;
 }
