@@ -188,7 +188,7 @@ static void make_guesses(maker *m)
         v[-1].first_guess = m->trace.n_guesses;
         for (int32_t i = 0; i < TOP; i++) {
             const int32_t right = m->uses[v->first_use + i].unit, other = stage * EXPERTS + (int32_t)(draw(m) * EXPERTS);
-            m->guesses[m->trace.n_guesses++] = (bs_trace_guess){stage, draw(m) < 0.85 ? right : other};
+            m->guesses[m->trace.n_guesses++] = (bs_trace_guess){stage, draw(m) < 0.85 ? right : other, 0};
         }
     }
 }
