@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d607bcc04cea67b8e028d3f3b87ca2988bbcb15c0f56af8f049874af06473996
+ * sha256 of the parts: 8edcfce140127c4a6a6cd56ce0363094c7d8a2b9ee189e56e26be3bdca27cceb
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16207,6 +16207,9 @@ int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
+ * may go: it is asked for again when it is taken. */
+void bs_stream_wait(bs_stream *stream);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
 void bs_stream_leave(bs_stream *stream);
@@ -16898,6 +16901,28 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     return true;
 }
 
+/* Where units of one visit are used one after the other, the first may find no room because of the next. */
+void bs_stream_wait(bs_stream *s)
+{
+    bool blocked = false;
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        if (s->slots[u].in_flight > 0 || s->slots[u].pins > 0)
+            return; /* there will be a change without this */
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const int32_t unit = s->needed[i];
+        const bs_slot *slot = &s->slots[unit];
+        uint64_t offset;
+        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+            continue;
+        if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+            return; /* it can be read */
+        blocked = true;
+    }
+    for (int32_t i = 0; blocked && i < s->n_needed; i++)
+        if (s->slots[s->needed[i]].state == BS_SLOT_READY)
+            s->slots[s->needed[i]].needed = false;
+}
+
 void bs_stream_release(bs_stream *s, int32_t unit)
 {
     s->slots[unit].pins--;
@@ -17112,7 +17137,7 @@ static void measure(double *per_byte, uint64_t bytes, uint64_t ns)
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->needed)
+    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else a load anew is waited for */
         slot->failed = status;
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
@@ -17155,16 +17180,12 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     if (chunk->generation != slot->generation)
         return false; /* of a load that is no more */
     slot->in_flight--;
-    if (slot->state == BS_SLOT_DROPPED) {
-        if (slot->in_flight == 0)
-            bs_slots_give_up(s, chunk->unit, -1);
-        return false;
-    }
-    if (status != BS_OK) {
+    slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
+    if (status != BS_OK)
         chunk_failed(s, chunk->unit, status);
-        return false;
-    }
-    if (++slot->done < s->facts.units[chunk->unit].n_chunks)
+    if (slot->state == BS_SLOT_DROPPED && slot->in_flight == 0)
+        bs_slots_give_up(s, chunk->unit, -1);
+    if (slot->state != BS_SLOT_LOADING || slot->done < s->facts.units[chunk->unit].n_chunks)
         return false;
     slot->state = BS_SLOT_READY;
     s->stats.loads++;
@@ -20401,6 +20422,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
         if (!waited)
             bs_stream_stall(&s->stream, start);
         waited = true;
+        bs_stream_wait(&s->stream);
         wake(s);
         status = wait_locked(s);
     }

@@ -9,9 +9,12 @@ enum {
     ARENA_BYTES = 4096
 };
 
-static int write_file(void *user, const void *data, size_t bytes)
+static int write_both(void *user, const void *data, size_t bytes)
 {
-    return fwrite(data, 1, bytes, user) != bytes;
+    profile_sink *s = user;
+    const bool filed = !s->file || fwrite(data, 1, bytes, s->file) == bytes;
+    const bool traced = !s->trace || trace_json_write(s->trace, data, bytes) == 0;
+    return !filed || !traced;
 }
 
 static bool ends_in_json(const char *path)
@@ -31,22 +34,26 @@ static bool refuse(profile_sink *s, bs_error *error, const char *path, const cha
 
 bool profile_sink_open(profile_sink *sink, const char *path, bs_error *error)
 {
+    const bool json = ends_in_json(path);
+    return profile_sink_open_both(sink, json ? NULL : path, json ? path : NULL, error);
+}
+
+bool profile_sink_open_both(profile_sink *sink, const char *path, const char *trace, bs_error *error)
+{
     bs_arena arena;
     memset(sink, 0, sizeof *sink);
-    if (ends_in_json(path))
-        sink->trace = trace_json_open(path);
-    else
-        sink->file = fopen(path, "wb");
-    if (!sink->trace && !sink->file)
+    if (path && trace && strcmp(path, trace) == 0)
+        return refuse(sink, error, path, "the profile and the trace are the same file");
+    if (path && !(sink->file = fopen(path, "wb")))
         return refuse(sink, error, path, "cannot be written");
+    if (trace && !(sink->trace = trace_json_open(trace)))
+        return refuse(sink, error, trace, "cannot be written");
     sink->memory = malloc(ARENA_BYTES + RING_BYTES);
     if (!sink->memory)
-        return refuse(sink, error, path, "no memory for a profile");
+        return refuse(sink, error, path ? path : trace, "no memory for a profile");
     bs_arena_init(&arena, "profile", sink->memory, ARENA_BYTES);
-    const bs_profile_desc desc = {.write = sink->trace ? trace_json_write : write_file,
-                                  .user = sink->trace ? (void *)sink->trace : (void *)sink->file,
-                                  .memory = (char *)sink->memory + ARENA_BYTES,
-                                  .bytes = RING_BYTES};
+    const bs_profile_desc desc = {
+        .write = write_both, .user = sink, .memory = (char *)sink->memory + ARENA_BYTES, .bytes = RING_BYTES};
     sink->profile = bs_profile_create(&arena, &desc, error);
     if (sink->profile)
         return true;

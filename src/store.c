@@ -292,6 +292,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
         if (!waited)
             bs_stream_stall(&s->stream, start);
         waited = true;
+        bs_stream_wait(&s->stream);
         wake(s);
         status = wait_locked(s);
     }

@@ -226,6 +226,28 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     return true;
 }
 
+/* Where units of one visit are used one after the other, the first may find no room because of the next. */
+void bs_stream_wait(bs_stream *s)
+{
+    bool blocked = false;
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        if (s->slots[u].in_flight > 0 || s->slots[u].pins > 0)
+            return; /* there will be a change without this */
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const int32_t unit = s->needed[i];
+        const bs_slot *slot = &s->slots[unit];
+        uint64_t offset;
+        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+            continue;
+        if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+            return; /* it can be read */
+        blocked = true;
+    }
+    for (int32_t i = 0; blocked && i < s->n_needed; i++)
+        if (s->slots[s->needed[i]].state == BS_SLOT_READY)
+            s->slots[s->needed[i]].needed = false;
+}
+
 void bs_stream_release(bs_stream *s, int32_t unit)
 {
     s->slots[unit].pins--;
@@ -440,7 +462,7 @@ static void measure(double *per_byte, uint64_t bytes, uint64_t ns)
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->needed)
+    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else a load anew is waited for */
         slot->failed = status;
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
@@ -483,16 +505,12 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     if (chunk->generation != slot->generation)
         return false; /* of a load that is no more */
     slot->in_flight--;
-    if (slot->state == BS_SLOT_DROPPED) {
-        if (slot->in_flight == 0)
-            bs_slots_give_up(s, chunk->unit, -1);
-        return false;
-    }
-    if (status != BS_OK) {
+    slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
+    if (status != BS_OK)
         chunk_failed(s, chunk->unit, status);
-        return false;
-    }
-    if (++slot->done < s->facts.units[chunk->unit].n_chunks)
+    if (slot->state == BS_SLOT_DROPPED && slot->in_flight == 0)
+        bs_slots_give_up(s, chunk->unit, -1);
+    if (slot->state != BS_SLOT_LOADING || slot->done < s->facts.units[chunk->unit].n_chunks)
         return false;
     slot->state = BS_SLOT_READY;
     s->stats.loads++;

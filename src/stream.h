@@ -124,6 +124,9 @@ int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
+ * may go: it is asked for again when it is taken. */
+void bs_stream_wait(bs_stream *stream);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
 void bs_stream_leave(bs_stream *stream);

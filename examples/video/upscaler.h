@@ -1,7 +1,7 @@
 /* upscaler.h: the network of video_sr: a model file becomes a session that doubles luma planes.
  *
  * Owns: the graph, the plan, the session and the one block of memory they live in.
- * Relies on: brainstorm.h; profile_sink.h for recording.
+ * Relies on: brainstorm.h; stream_options.h where weights are streamed.
  * Must never: know of y4m, files other than the model, or the command line's wording.
  */
 #ifndef UPSCALER_H
@@ -9,7 +9,6 @@
 
 #include "brainstorm.h"
 #include "options.h"
-#include "profile_sink.h"
 
 /* Exits of the large net: each router decides whether a cell leaves. */
 #define UPSCALER_EXITS 2
@@ -30,7 +29,6 @@ typedef struct upscaler {
     bs_graph *graph;
     bs_plan *plan;
     bs_session *session;
-    profile_sink recorder; /* zero: nothing is recorded */
     uint8_t *block; /* from malloc, once */
     size_t block_bytes;
     bs_sizes planned;
@@ -45,7 +43,9 @@ typedef struct upscaler {
 
 /* Width and height of the input, 8 or 10 bits a sample. False: error.message says why. */
 bool upscaler_open(upscaler *u, const video_options *options, int width, int height, int bits);
-bool upscaler_close(upscaler *u); /* false: the profile that was asked for could not be written whole */
+/* The same with a platform or a profile; they must outlive the upscaler. tools may be NULL. */
+bool upscaler_open_with(upscaler *u, const video_options *options, const stream_tools *tools, int width, int height, int bits);
+void upscaler_close(upscaler *u);
 
 /* Doubles one luma plane; strides in samples. */
 bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse);
