@@ -45,7 +45,7 @@ static const char *beginning(const text_options *o)
 
 static bool check_prompt(const text_options *o)
 {
-    char text[64];
+    char text[96];
     for (const char *c = o->prompt; *c; c++)
         if (text_code(*c) < 0) {
             snprintf(text, sizeof text, "character %d (byte %d) has no code: printable ASCII, please", (int)(c - o->prompt) + 1,
