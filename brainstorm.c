@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 248ed848c00be9b7d0f32db3e70b3885acff21afe7e21c7976f18170b3f0fd5c
+ * sha256 of the parts: 12beea6b2b11e7022069fe81bb5cd07a30ccdf0bb96aaf35e0e4467461ec0c60
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24,6 +24,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
+#define BS_MAX_LANES 8
 
 /* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
@@ -72,6 +75,9 @@ float bs_bf16_to_f32(uint16_t h);
 uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
+
+/* CRC-32 as in zip (crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base.h ========================================================================== */
@@ -176,6 +182,74 @@ void *bs_arena_take(bs_arena *arena, size_t bytes)
     return memory;
 }
 /* ==== end src/arena.c ========================================================================= */
+
+/* ==== begin src/crc32.c ======================================================================= */
+/* crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
+ * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for each
+ * other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
+ * Relies on base.h. Must never keep state between calls: reader threads check records side by side. */
+/* #include "base.h" */
+
+/* [k][n]: what nibble n adds to the checksum when k more nibbles follow it. [0] alone is the classic table of 16. */
+static const uint32_t crc32_table[16][16] = {
+    {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+     0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c},
+    {0x00000000, 0x77073096, 0xee0e612c, 0x990951ba, 0x076dc419, 0x706af48f, 0xe963a535, 0x9e6495a3,
+     0x0edb8832, 0x79dcb8a4, 0xe0d5e91e, 0x97d2d988, 0x09b64c2b, 0x7eb17cbd, 0xe7b82d07, 0x90bf1d91},
+    {0x00000000, 0x4ac21251, 0x958424a2, 0xdf4636f3, 0xf0794f05, 0xbabb5d54, 0x65fd6ba7, 0x2f3f79f6,
+     0x3b83984b, 0x71418a1a, 0xae07bce9, 0xe4c5aeb8, 0xcbfad74e, 0x8138c51f, 0x5e7ef3ec, 0x14bce1bd},
+    {0x00000000, 0x191b3141, 0x32366282, 0x2b2d53c3, 0x646cc504, 0x7d77f445, 0x565aa786, 0x4f4196c7,
+     0xc8d98a08, 0xd1c2bb49, 0xfaefe88a, 0xe3f4d9cb, 0xacb54f0c, 0xb5ae7e4d, 0x9e832d8e, 0x87981ccf},
+    {0x00000000, 0x1c26a370, 0x384d46e0, 0x246be590, 0x709a8dc0, 0x6cbc2eb0, 0x48d7cb20, 0x54f16850,
+     0xe1351b80, 0xfd13b8f0, 0xd9785d60, 0xc55efe10, 0x91af9640, 0x8d893530, 0xa9e2d0a0, 0xb5c473d0},
+    {0x00000000, 0x01c26a37, 0x0384d46e, 0x0246be59, 0x0709a8dc, 0x06cbc2eb, 0x048d7cb2, 0x054f1685,
+     0x0e1351b8, 0x0fd13b8f, 0x0d9785d6, 0x0c55efe1, 0x091af964, 0x08d89353, 0x0a9e2d0a, 0x0b5c473d},
+    {0x00000000, 0x5019579f, 0xa032af3e, 0xf02bf8a1, 0x9b14583d, 0xcb0d0fa2, 0x3b26f703, 0x6b3fa09c,
+     0xed59b63b, 0xbd40e1a4, 0x4d6b1905, 0x1d724e9a, 0x764dee06, 0x2654b999, 0xd67f4138, 0x866616a7},
+    {0x00000000, 0xb8bc6765, 0xaa09c88b, 0x12b5afee, 0x8f629757, 0x37def032, 0x256b5fdc, 0x9dd738b9,
+     0xc5b428ef, 0x7d084f8a, 0x6fbde064, 0xd7018701, 0x4ad6bfb8, 0xf26ad8dd, 0xe0df7733, 0x58631056},
+    {0x00000000, 0x60e09782, 0xc1c12f04, 0xa121b886, 0x58f35849, 0x3813cfcb, 0x9932774d, 0xf9d2e0cf,
+     0xb1e6b092, 0xd1062710, 0x70279f96, 0x10c70814, 0xe915e8db, 0x89f57f59, 0x28d4c7df, 0x4834505d},
+    {0x00000000, 0x3d6029b0, 0x7ac05360, 0x47a07ad0, 0xf580a6c0, 0xc8e08f70, 0x8f40f5a0, 0xb220dc10,
+     0x30704bc1, 0x0d106271, 0x4ab018a1, 0x77d03111, 0xc5f0ed01, 0xf890c4b1, 0xbf30be61, 0x825097d1},
+    {0x00000000, 0x03d6029b, 0x07ac0536, 0x047a07ad, 0x0f580a6c, 0x0c8e08f7, 0x08f40f5a, 0x0b220dc1,
+     0x1eb014d8, 0x1d661643, 0x191c11ee, 0x1aca1375, 0x11e81eb4, 0x123e1c2f, 0x16441b82, 0x15921919},
+    {0x00000000, 0xcb5cd3a5, 0x4dc8a10b, 0x869472ae, 0x9b914216, 0x50cd91b3, 0xd659e31d, 0x1d0530b8,
+     0xec53826d, 0x270f51c8, 0xa19b2366, 0x6ac7f0c3, 0x77c2c07b, 0xbc9e13de, 0x3a0a6170, 0xf156b2d5},
+    {0x00000000, 0x67de9cce, 0xcfbd399c, 0xa863a552, 0x440b7579, 0x23d5e9b7, 0x8bb64ce5, 0xec68d02b,
+     0x8816eaf2, 0xefc8763c, 0x47abd36e, 0x20754fa0, 0xcc1d9f8b, 0xabc30345, 0x03a0a617, 0x647e3ad9},
+    {0x00000000, 0xa6770bb4, 0x979f1129, 0x31e81a9d, 0xf44f2413, 0x52382fa7, 0x63d0353a, 0xc5a73e8e,
+     0x33ef4e67, 0x959845d3, 0xa4705f4e, 0x020754fa, 0xc7a06a74, 0x61d761c0, 0x503f7b5d, 0xf64870e9},
+    {0x00000000, 0x7cbb312b, 0xf9766256, 0x85cd537d, 0x299dc2ed, 0x5526f3c6, 0xd0eba0bb, 0xac509190,
+     0x533b85da, 0x2f80b4f1, 0xaa4de78c, 0xd6f6d6a7, 0x7aa64737, 0x061d761c, 0x83d02561, 0xff6b144a},
+    {0x00000000, 0xccaa009e, 0x4225077d, 0x8e8f07e3, 0x844a0efa, 0x48e00e64, 0xc66f0987, 0x0ac50919,
+     0xd3e51bb5, 0x1f4f1b2b, 0x91c01cc8, 0x5d6a1c56, 0x57af154f, 0x9b0515d1, 0x158a1232, 0xd92012ac},
+};
+
+static inline uint32_t crc32_word(uint32_t crc, const uint8_t *data)
+{
+    uint64_t word;
+    uint32_t sum = 0;
+    memcpy(&word, data, sizeof word);
+    word ^= crc;
+    for (int k = 15; k >= 0; k--, word >>= 4)
+        sum ^= crc32_table[k][word & 15];
+    return sum;
+}
+
+uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes)
+{
+    const uint8_t *at = data;
+    crc = ~crc;
+    for (; bytes >= 8; bytes -= 8, at += 8)
+        crc = crc32_word(crc, at);
+    for (; bytes > 0; bytes--, at++) {
+        crc = (crc ^ *at) >> 4 ^ crc32_table[0][(crc ^ *at) & 15];
+        crc = crc >> 4 ^ crc32_table[0][crc & 15];
+    }
+    return ~crc;
+}
+/* ==== end src/crc32.c ========================================================================= */
 
 /* ==== begin src/dtype.c ======================================================================= */
 /* dtype.c - element types: names, sizes, conversion of storage types.
@@ -319,7 +393,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count);
 
 /* ==== begin src/platform_posix.c ============================================================== */
 /* platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
- * Relies on POSIX.1-2008. Must never be referenced directly: always through bs_platform. */
+ * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always through bs_platform. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -431,11 +505,19 @@ static void posix_gate_wake(void *user, void *storage)
     pthread_cond_broadcast(&((posix_gate *)storage)->changed);
 }
 
-static int64_t posix_file_open(void *user, const char *path, uint64_t *size_bytes)
+/* O_DIRECT is Linux's and hidden in strict C; glibc has it under this name then. Elsewhere reads are buffered. */
+#if defined(O_DIRECT)
+enum { posix_direct = O_DIRECT };
+#elif defined(__O_DIRECT)
+enum { posix_direct = __O_DIRECT };
+#else
+enum { posix_direct = 0 };
+#endif
+
+static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
     struct stat info;
-    (void)user;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
@@ -446,6 +528,12 @@ static int64_t posix_file_open(void *user, const char *path, uint64_t *size_byte
     return file;
 }
 
+static int64_t posix_file_open(void *user, const char *path, uint64_t *size_bytes)
+{
+    (void)user;
+    return posix_file_open_with(path, 0, size_bytes);
+}
+
 static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *buffer, size_t bytes)
 {
     size_t done = 0;
@@ -454,6 +542,8 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
         const ssize_t n = pread((int)file, (char *)buffer + done, bytes - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EINVAL && done > 0)
+            break; /* a direct read met the file's end, and cannot go on from where that is */
         if (n < 0)
             return -1;
         if (n == 0)
@@ -461,6 +551,44 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
         done += (size_t)n;
     }
     return (int64_t)done;
+}
+
+/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than `alignment`. */
+static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment, uint64_t size_bytes)
+{
+    uint8_t *const buffer = alignment < BS_PROBE_BYTES ? probe + alignment : probe;
+    const uint64_t offset = size_bytes > alignment ? alignment : 0;
+    return posix_file_read(NULL, file, offset, buffer, alignment) > 0;
+}
+
+static int64_t posix_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment)
+{
+    (void)user;
+    const int64_t direct = posix_direct ? posix_file_open_with(path, posix_direct, size_bytes) : -1;
+    for (*alignment = 512; direct >= 0 && *alignment <= BS_PROBE_BYTES; *alignment *= 8)
+        if (posix_direct_works(direct, probe, *alignment, *size_bytes))
+            return direct;
+    if (direct >= 0)
+        close((int)direct);
+    *alignment = 1;
+    const int64_t file = posix_file_open_with(path, 0, size_bytes);
+#ifdef POSIX_FADV_RANDOM
+    if (file >= 0)
+        posix_fadvise((int)file, 0, 0, POSIX_FADV_RANDOM); /* advice: a refusal costs nothing */
+#endif
+    return file;
+}
+
+static void posix_file_forget(void *user, int64_t file, uint64_t offset, uint64_t bytes)
+{
+    (void)user;
+#ifdef POSIX_FADV_DONTNEED
+    posix_fadvise((int)file, (off_t)offset, (off_t)bytes, POSIX_FADV_DONTNEED);
+#else
+    (void)file;
+    (void)offset;
+    (void)bytes;
+#endif
 }
 
 static void posix_file_close(void *user, int64_t file)
@@ -484,6 +612,8 @@ static const bs_platform posix_platform = {
     posix_file_open,
     posix_file_read,
     posix_file_close,
+    posix_file_open_direct,
+    posix_file_forget,
 };
 
 const bs_platform *bs_platform_default(void)
@@ -7500,14 +7630,16 @@ typedef enum bs_domain_kind {
     BS_DOMAIN_ROOT,
     BS_DOMAIN_ROWS,    /* rows of a root tensor; count = its leading dimension */
     BS_DOMAIN_PATCHES, /* cells of a frame; count = ceil(H/size) * ceil(W/size) */
-    BS_DOMAIN_PATH     /* the rows that a router sent along one path */
+    BS_DOMAIN_PATH,    /* the rows that a router sent along one path */
+    BS_DOMAIN_SEGMENTS /* as ROWS, grouped: how many rows each segment has in a run, an input says */
 } bs_domain_kind;
 
 typedef struct bs_domain {
     bs_domain_kind kind;
     int32_t parent;
     int32_t router, path;     /* PATH */
-    bs_dim_id rows;           /* ROWS */
+    bs_dim_id rows;           /* ROWS, SEGMENTS */
+    int32_t lengths;          /* SEGMENTS: value of an input i32 [segments]; else 0 */
     bs_dim_id height, width;  /* PATCHES: extents of the frame */
     int32_t size;             /* PATCHES: cell size in pixels of that frame */
     int64_t max_rows;
@@ -7653,9 +7785,11 @@ typedef struct bs_node_plan {
     int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
-    uint64_t prepared_bytes; /* of its weights, in its block's prepared memory */
+    int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
+    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
+    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
 typedef struct bs_call {
@@ -7668,6 +7802,11 @@ typedef struct bs_call {
     bs_operand out[BS_MAX_OUTPUTS];
     const void *prepared; /* the node's prepared weights */
     void *scratch;
+    /* BS_OP_ACROSS only */
+    int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    int32_t piece;          /* 0 .. plan->pieces - 1 */
+    int32_t n_segments;
+    const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
 } bs_call;
 
 typedef struct bs_infer {
@@ -7690,7 +7829,8 @@ typedef enum bs_op_flags {
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
-    BS_OP_CHANNELS_LAST = 64 /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
@@ -7727,6 +7867,20 @@ int32_t bs_op_index(const char *name); /* -1 when unknown */
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
 uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 uint64_t bs_weight_elements(const bs_weight_spec *spec);
+
+/* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
+static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+{
+    int32_t low = 0, high = n_segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
@@ -8024,7 +8178,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         const bs_domain *d = &graph->domains[i];
         if (d->kind == domain->kind && d->parent == domain->parent && d->router == domain->router &&
             d->path == domain->path && d->rows == domain->rows && d->height == domain->height &&
-            d->width == domain->width && d->size == domain->size)
+            d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
     if (graph->n_domains == BS_MAX_DOMAINS) {
@@ -8056,7 +8210,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 /* Ops combine rows of one domain; a captured operand may be a root value. */
 static bool operands_agree(bs_graph *g, const bs_infer *infer)
 {
-    if (infer->op->flags & BS_OP_STRUCTURAL)
+    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_ACROSS))
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
@@ -12414,7 +12568,9 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
     X(topk)                                                                                                           \
     X(gather_rows)                                                                                                    \
     X(constant)                                                                                                       \
-    X(patch_features)
+    X(patch_features)                                                                                                 \
+    /* segments: structure_segment.c, ops/ */                                                                        \
+    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)
 
 #define OP_EXTERN(name) extern const bs_op bs_op_##name;
 BS_OP_LIST(OP_EXTERN)
@@ -12491,7 +12647,8 @@ float bs_act_apply(bs_act act, float param, float slope, float x)
 /* #include "op.h" */
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
-    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score;
+    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_segments, bs_op_state_append,
+    bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
 /* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
 typedef struct bs_source_params {
@@ -12523,6 +12680,20 @@ const char *bs_protocol_name(bs_protocol protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+
+/* Whether a state_write or state_append of this state is there already. */
+bool bs_state_is_written(const bs_graph *graph, int32_t state);
+
+/* Segments (structure_segment.c). The two below refuse and return false.
+ * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
+bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
+/* Operand `index` is of a segment domain: which one, or 0 after refusing. */
+int32_t bs_infer_segments(bs_infer *infer, int32_t index);
+/* Of a segment domain: its number of segments. */
+static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
+{
+    return graph->values[graph->domains[domain].lengths].dims[0];
+}
 
 #endif
 /* ==== end src/structure.h ===================================================================== */
@@ -12679,6 +12850,17 @@ static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_v
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
 }
 
+bool bs_state_is_written(const bs_graph *graph, int32_t state)
+{
+    for (int32_t n = 1; n < graph->n_nodes; n++) {
+        const bs_node *node = &graph->nodes[n];
+        const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
+        if (writes && bs_node_in(graph, node)[0] == state)
+            return true;
+    }
+    return false;
+}
+
 static bool state_write_infer(bs_infer *infer)
 {
     infer->n_out = 0;
@@ -12687,9 +12869,8 @@ static bool state_write_infer(bs_infer *infer)
     const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
         return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
-    for (int32_t n = 1; n < infer->graph->n_nodes; n++)
-        if (bs_node_is(&infer->graph->nodes[n], &bs_op_state_write) && bs_node_in(infer->graph, &infer->graph->nodes[n])[0] == infer->ids[0])
-            return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
+    if (bs_state_is_written(infer->graph, infer->ids[0]))
+        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
     char a[128], b[128];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
         return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
@@ -12830,13 +13011,14 @@ static bool collect_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
-    if (d->kind != BS_DOMAIN_ROWS && d->kind != BS_DOMAIN_PATCHES)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows or patches; gather what a router scattered first");
+    const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
+    if (!rows && d->kind != BS_DOMAIN_PATCHES)
+        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows, segments or patches; gather what a router scattered first");
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
         return bs_graph_fail(g, BS_ERROR_SHAPE, "collect: rank %d cells cannot be stacked (images of patches: use assemble)", x->rank);
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
-    out->dims[0] = d->kind == BS_DOMAIN_ROWS ? d->rows : bs_dim_const(g, d->max_rows);
+    out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + 1] = x->dims[i];
     out->domain = 0;
@@ -13175,6 +13357,534 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 }
 /* ==== end src/structure_route.c =============================================================== */
 
+/* ==== begin src/structure_segment.c =========================================================== */
+/* structure_segment.c - rows grouped in segments, and caches that segments are appended to: builder functions and shape
+ * rules.
+ * Owns what holds for every op on segments: whose input says how rows are grouped, and that two values agree on it.
+ * Relies on structure.h. Must never read lengths: they are data of a run (segment.c). */
+/* #include "ops/common.h" */
+/* #include "structure.h" */
+
+/* ---------------------------------------------------------------------------------------------- what is shared */
+
+int32_t bs_infer_segments(bs_infer *infer, int32_t index)
+{
+    const int32_t domain = infer->in[index]->domain;
+    if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
+        return domain;
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is not of segments (bs_segments; gather what a router scattered first)", index);
+    return 0;
+}
+
+bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
+{
+    const bs_value_info *v = infer->in[index];
+    char shape[96];
+    if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is not an input", index, what);
+    if (v->dtype != BS_I32 || v->rank != 1)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
+                             bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
+    if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, which is another number of segments", index, what,
+                             bs_value_text(infer->graph, v, shape, sizeof shape));
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------- segments */
+
+static bool segments_infer(bs_infer *infer)
+{
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (x->domain != 0)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", x->domain);
+    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
+        return false;
+    out->rank = x->rank - 1;
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        out->dims[i] = i < out->rank ? x->dims[i + 1] : -1;
+    const bs_domain domain = {.kind = BS_DOMAIN_SEGMENTS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
+                              .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
+    out->domain = bs_graph_domain(infer->graph, &domain);
+    return out->domain >= 0;
+}
+
+const bs_op bs_op_segments = {.name = "segments", .min_in = 2, .max_in = 2, .flags = BS_OP_STRUCTURAL,
+                              .params_bytes = sizeof(bs_name_params), .infer = segments_infer};
+
+bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
+{
+    const int32_t in[2] = {x.id, lengths.id};
+    return bs_graph_value(graph, bs_op_index("segments"), in, 2, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------ state_append */
+
+/* The state is [segments, window, ...cell]. */
+static bool append_fits(bs_infer *infer, int32_t domain)
+{
+    const bs_value_info *state = infer->in[0], *value = infer->in[1];
+    char a[96], b[96];
+    bool fits = state->dtype == value->dtype && state->rank == value->rank + 2 &&
+                state->dims[0] == bs_segment_dim(infer->graph, domain) && bs_dim_is_const(infer->graph, state->dims[1]);
+    for (int32_t i = 0; fits && i < value->rank; i++)
+        fits = state->dims[i + 2] == value->dims[i];
+    if (fits)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
+                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b), bs_dtype_name(state->dtype),
+                         bs_value_text(infer->graph, state, a, sizeof a));
+}
+
+static bool state_append_infer(bs_infer *infer)
+{
+    infer->n_out = 0;
+    const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
+    if (!bs_node_is(source, &bs_op_state))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is not a state");
+    if (bs_state_is_written(infer->graph, infer->ids[0]))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
+    const int32_t domain = bs_infer_segments(infer, 1);
+    return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
+}
+
+const bs_op bs_op_state_append = {.name = "state_append", .min_in = 3, .max_in = 3, .flags = BS_OP_STRUCTURAL,
+                                  .params_bytes = sizeof(bs_name_params), .infer = state_append_infer};
+
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past)
+{
+    const int32_t in[3] = {state.id, value.id, past.id};
+    bs_graph_add(graph, bs_op_index("state_append"), in, 3, NULL);
+}
+/* ==== end src/structure_segment.c ============================================================= */
+
+/* ==== begin src/ops/segment_rows.c ============================================================ */
+/* ops/segment_rows.c - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+ * Relies on span.h and structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
+ * segment to its last. One code for every tier. */
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
+/* #include "structure.h" */
+
+/* Row `index` of a root operand [n, ...], as an operand of a cell's shape. */
+static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
+{
+    bs_operand row = *cell;
+    row.data = (char *)root->data + index * root->stride[0] * (ptrdiff_t)bs_dtype_bytes(root->dtype);
+    row.row_stride = 0;
+    for (int32_t d = 0; d < cell->rank; d++)
+        row.stride[d] = root->stride[d + 1];
+    return row;
+}
+
+/* ------------------------------------------------------------------------------------------------------ spread */
+
+static bool segment_spread_infer(bs_infer *infer)
+{
+    const bs_value_info *parent = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    const int32_t domain = bs_infer_segments(infer, 1);
+    char shape[96];
+    if (!domain)
+        return false;
+    if (parent->domain != 0)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", parent->domain);
+    if (parent->rank < 1 || parent->dims[0] != bs_segment_dim(infer->graph, domain))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, dimension 0 is not the number of segments",
+                             bs_value_text(infer->graph, parent, shape, sizeof shape));
+    out->rank = parent->rank - 1;
+    for (int32_t i = 0; i < out->rank; i++)
+        out->dims[i] = parent->dims[i + 1];
+    out->domain = domain;
+    return true;
+}
+
+static bs_status segment_spread_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0];
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    for (int32_t r = 0; r < call->rows; r++) {
+        bs_operand to = *out;
+        to.data = (char *)out->data + r * out->row_stride * (ptrdiff_t)bytes;
+        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r), &to);
+        bs_span span;
+        bs_span_open(&span, &to, 1);
+        bs_span_add(&span, &from, NULL, 0);
+        bs_span_run(&span, bs_span_copy, &bytes);
+    }
+    return BS_OK;
+}
+
+/* The second operand tells the domain and is not read (bs_plan_in). */
+const bs_op bs_op_segment_spread = {.name = "segment_spread",
+                                    .min_in = 2,
+                                    .max_in = 2,
+                                    .flags = BS_OP_ACROSS,
+                                    .params_bytes = sizeof(bs_name_params),
+                                    .infer = segment_spread_infer,
+                                    .run = segment_spread_run};
+
+bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
+{
+    const int32_t in[2] = {parent.id, like.id};
+    return bs_op_build(graph, &bs_op_segment_spread, in, 2, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------------ reduce */
+
+static bool segment_reduce_infer(bs_infer *infer)
+{
+    const bs_segment_reduce_desc *desc = infer->params;
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    const int32_t domain = bs_infer_segments(infer, 0);
+    if (!domain || !bs_infer_field(infer, "mode", desc->mode, BS_SEGMENT_LAST, BS_SEGMENT_MAX) ||
+        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
+        return false;
+    out->rank = x->rank + 1;
+    out->dims[0] = bs_segment_dim(infer->graph, domain);
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + 1] = x->dims[i];
+    out->domain = 0;
+    return true;
+}
+
+/* Segments are dealt out to so many tasks at most. */
+#define SEGMENT_TASKS 64
+
+static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                                bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
+    plan->pieces = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
+}
+
+static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
+{
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    return (double)graph->domains[x->domain].max_rows * bs_value_work(graph, bs_node_in(graph, node)[0]);
+}
+
+typedef struct segment_job {
+    bool first, max; /* first: the row is the result so far */
+    float divisor;   /* not 0: the last step of a mean */
+} segment_job;
+
+static float segment_step(const segment_job *job, float so_far, float x)
+{
+    if (job->first)
+        return x;
+    return job->max ? (x > so_far ? x : so_far) : so_far + x;
+}
+
+/* NaN is kept by sums; a maximum that meets NaN leaves it out unless it comes first. */
+static void segment_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const segment_job *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        float *to = (float *)(void *)(at[0] + i * step[0]);
+        *to = segment_step(job, *to, *(const float *)(const void *)(at[1] + i * step[1]));
+    }
+}
+
+static void segment_add_dense(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    float *to = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    if (!bs_span_dense_f32(step, 2)) {
+        segment_lines(context, n, at, step);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[i] += x[i];
+}
+
+static void segment_divide(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const segment_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) /= job->divisor;
+}
+
+static void segment_zero(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    (void)context;
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) = 0.0f;
+}
+
+static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_inner inner, const segment_job *job)
+{
+    bs_span span;
+    bs_span_open(&span, to, 1);
+    if (from)
+        bs_span_add(&span, from, NULL, 0);
+    bs_span_run(&span, inner, job);
+}
+
+static void segment_reduce_one(const bs_call *call, int32_t segment)
+{
+    const bs_segment_reduce_desc *desc = call->params;
+    const int32_t begin = call->offsets[segment], end = call->offsets[segment + 1];
+    const bs_operand to = segment_row(&call->out[0], segment, &call->in[0]);
+    segment_job job = {true, desc->mode == BS_SEGMENT_MAX, 0};
+    if (begin == end)
+        segment_walk(&to, NULL, segment_zero, &job);
+    for (int32_t r = desc->mode == BS_SEGMENT_LAST ? bs_max_i32(end - 1, begin) : begin; r < end; r++) {
+        bs_operand from = call->in[0];
+        from.data = bs_f32_at(&from, r * from.row_stride);
+        segment_walk(&to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
+        job.first = false;
+    }
+    job.divisor = (float)(end - begin);
+    if (desc->mode == BS_SEGMENT_MEAN && end > begin)
+        segment_walk(&to, NULL, segment_divide, &job);
+}
+
+static bs_status segment_reduce_run(const bs_call *call)
+{
+    for (int32_t s = call->piece; s < call->n_segments; s += call->plan->pieces)
+        segment_reduce_one(call, s);
+    return BS_OK;
+}
+
+static const bs_field segment_reduce_fields[] = {{"mode", 'i'}};
+
+const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
+                                    .min_in = 1,
+                                    .max_in = 1,
+                                    .flags = BS_OP_ACROSS,
+                                    .params_bytes = sizeof(bs_segment_reduce_desc),
+                                    BS_FIELDS(segment_reduce_fields),
+                                    .infer = segment_reduce_infer,
+                                    .flops = segment_reduce_flops,
+                                    .plan = segment_reduce_plan,
+                                    .run = segment_reduce_run};
+
+bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_segment_reduce, &x.id, 1, desc);
+}
+/* ==== end src/ops/segment_rows.c ============================================================== */
+
+/* ==== begin src/ops/attention.c =============================================================== */
+/* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
+ * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
+ * that a sequence in one run or token by token gives the same bits.
+ * Relies on structure.h. Must never trust a position: offsets and past come checked (segment.c), and the ring is
+ * addressed modulo its window. One code for every tier. */
+/* #include "ops/common.h" */
+/* #include "structure.h" */
+
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V, ATTENTION_PAST };
+
+/* ------------------------------------------------------------------------------------------------------- shape */
+
+static bool attention_cells_agree(bs_infer *infer, int32_t domain)
+{
+    for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
+            return false;
+        if (infer->in[i]->domain != domain)
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, operand 0 of domain %d", i, infer->in[i]->domain, domain);
+        if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d has another dimension 0 than operand 0", i);
+    }
+    return true;
+}
+
+/* [segments, window, d], both with one window. */
+static bool attention_cache_fits(bs_infer *infer, int32_t domain)
+{
+    for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
+        const bs_value_info *cache = infer->in[i];
+        int32_t window;
+        char shape[96];
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 3, 3) || !bs_infer_const(infer, i, 1, "the window", &window))
+            return false;
+        if (cache->domain != 0)
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, expected a root value", i, cache->domain);
+        if (cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
+            cache->dims[2] != infer->in[0]->dims[0])
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
+                                 i, bs_value_text(infer->graph, cache, shape, sizeof shape));
+    }
+    return bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+}
+
+static bool attention_infer(bs_infer *infer)
+{
+    const bs_attention_desc *desc = infer->params;
+    const int32_t domain = bs_infer_segments(infer, 0), heads = bs_or_default(desc->heads, 1);
+    int32_t d;
+    if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d) ||
+        !bs_infer_field(infer, "alibi", desc->alibi, 0, 1))
+        return false;
+    if (heads < 1 || d % heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each", heads, d);
+    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
+                             (long long)infer->graph->domains[domain].max_rows);
+    if (infer->n_in != 3 && infer->n_in != 6)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none", infer->n_in);
+    return infer->n_in == 3 || attention_cache_fits(infer, domain);
+}
+
+/* Positions that a row attends to, at most: the window, or without a cache all rows of the run. */
+static int64_t attention_most(const bs_graph *graph, const bs_node *node)
+{
+    const int32_t *in = bs_node_in(graph, node);
+    if (node->n_in > ATTENTION_PAST_K)
+        return bs_dim_max(graph, graph->values[in[ATTENTION_PAST_K]].dims[1]);
+    return graph->domains[node->domain].max_rows;
+}
+
+static double attention_flops(const bs_graph *graph, const bs_node *node)
+{
+    return 4.0 * (double)attention_most(graph, node) * bs_value_work(graph, node->first_out);
+}
+
+static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
+    plan->scratch_bytes = bs_mul_u64((uint64_t)attention_most(graph, node), sizeof(float));
+}
+
+/* ------------------------------------------------------------------------------------------------------ kernel */
+
+/* One row and head: where its keys and values are. */
+typedef struct attention_job {
+    const bs_call *call;
+    int32_t segment, first_row;         /* of the segment, in this run */
+    int32_t past, low, position;        /* of the row; it attends to low .. position */
+    int32_t window, element, n;         /* elements of the head: element .. element + n */
+    float *scores;                      /* [position - low + 1] */
+} attention_job;
+
+static attention_job attention_job_of(const bs_call *call)
+{
+    const int32_t heads = call->plan->pieces, d = call->in[ATTENTION_Q].dim[0];
+    const bool cached = call->n_in > ATTENTION_PAST_K;
+    attention_job job = {.call = call, .n = d / heads, .element = call->piece * (d / heads), .scores = call->scratch};
+    job.segment = bs_segment_of(call->offsets, call->n_segments, call->row);
+    job.first_row = call->offsets[job.segment];
+    const bs_operand *past = &call->in[ATTENTION_PAST];
+    job.past = cached ? ((const int32_t *)past->data)[job.segment * past->stride[0]] : 0;
+    job.position = job.past + (call->row - job.first_row);
+    job.window = cached ? call->in[ATTENTION_PAST_K].dim[1] : job.position + 1;
+    job.low = bs_max_i32(0, job.position - job.window + 1);
+    return job;
+}
+
+/* Key (or value: one operand further) of position j: of this run, or from the ring. */
+static const float *attention_at(const attention_job *job, int32_t kind, int32_t j, ptrdiff_t *step)
+{
+    const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_PAST_K - ATTENTION_K];
+    if (j >= job->past) {
+        *step = fresh->stride[0];
+        return bs_f32_at(fresh, (job->first_row + (j - job->past)) * fresh->row_stride + job->element * *step);
+    }
+    *step = ring->stride[2];
+    return bs_f32_at(ring, job->segment * ring->stride[0] + j % job->window * ring->stride[1] + job->element * *step);
+}
+
+/* Eight sums side by side, added up in one order whatever the strides: the same bits from a run's rows and the ring. */
+#define ATTENTION_LANES 8
+
+static float attention_dot_dense(const float *a, const float *b, int32_t n, float *lanes)
+{
+    int32_t i = 0;
+    for (; i + ATTENTION_LANES <= n; i += ATTENTION_LANES)
+        for (int32_t k = 0; k < ATTENTION_LANES; k++)
+            lanes[k] += a[i + k] * b[i + k];
+    for (; i < n; i++)
+        lanes[i % ATTENTION_LANES] += a[i] * b[i];
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+static float attention_dot(const float *a, ptrdiff_t a_step, const float *b, ptrdiff_t b_step, int32_t n)
+{
+    float lanes[ATTENTION_LANES] = {0};
+    if (a_step == 1 && b_step == 1)
+        return attention_dot_dense(a, b, n, lanes);
+    for (int32_t i = 0; i < n; i++)
+        lanes[i % ATTENTION_LANES] += a[i * a_step] * b[i * b_step];
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+/* Scores of all positions; returns the largest. */
+static float attention_scores(const attention_job *job)
+{
+    const bs_attention_desc *desc = job->call->params;
+    const bs_operand *in = &job->call->in[ATTENTION_Q];
+    const float *q = bs_f32_at(in, job->call->row * in->row_stride + job->element * in->stride[0]);
+    const float scale = 1.0f / sqrtf((float)job->n);
+    const float slope = desc->alibi ? exp2f(-8.0f * (float)(job->call->piece + 1) / (float)job->call->plan->pieces) : 0.0f;
+    float top = 0.0f;
+    for (int32_t j = job->low; j <= job->position; j++) {
+        ptrdiff_t step;
+        const float *k = attention_at(job, ATTENTION_K, j, &step);
+        const float score = attention_dot(q, in->stride[0], k, step, job->n) * scale - slope * (float)(job->position - j);
+        job->scores[j - job->low] = score;
+        top = j == job->low || score > top ? score : top;
+    }
+    return top;
+}
+
+static void attention_add(float *out, ptrdiff_t out_step, const float *v, ptrdiff_t v_step, int32_t n, float weight)
+{
+    if (out_step == 1 && v_step == 1) {
+        for (int32_t i = 0; i < n; i++)
+            out[i] += weight * v[i];
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        out[i * out_step] += weight * v[i * v_step];
+}
+
+static bs_status attention_run(const bs_call *call)
+{
+    const attention_job job = attention_job_of(call);
+    const bs_operand *to = &call->out[0];
+    float *out = bs_f32_at(to, job.element * to->stride[0]), sum = 0.0f;
+    const float top = attention_scores(&job);
+    for (int32_t j = 0; j <= job.position - job.low; j++)
+        sum += job.scores[j] = expf(job.scores[j] - top);
+    for (int32_t i = 0; i < job.n; i++)
+        out[i * to->stride[0]] = 0.0f;
+    for (int32_t j = job.low; j <= job.position; j++) {
+        ptrdiff_t step;
+        const float *v = attention_at(&job, ATTENTION_V, j, &step);
+        attention_add(out, to->stride[0], v, step, job.n, job.scores[j - job.low] / sum);
+    }
+    return BS_OK;
+}
+
+static const bs_field attention_fields[] = {{"heads", 'i'}, {"alibi", 'i'}};
+
+const bs_op bs_op_attention = {.name = "attention",
+                               .min_in = 3,
+                               .max_in = 6,
+                               .flags = BS_OP_ACROSS,
+                               .params_bytes = sizeof(bs_attention_desc),
+                               BS_FIELDS(attention_fields),
+                               .infer = attention_infer,
+                               .flops = attention_flops,
+                               .plan = attention_plan,
+                               .run = attention_run};
+
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v, bs_value past,
+                      const bs_attention_desc *desc)
+{
+    const int32_t in[6] = {q.id, k.id, v.id, past_k.id, past_v.id, past.id};
+    const bool cached = past_k.id || past_v.id || past.id;
+    return bs_op_build(graph, &bs_op_attention, in, cached ? 6 : 3, desc);
+}
+/* ==== end src/ops/attention.c ================================================================= */
+
 /* ==== begin src/describe.c ==================================================================== */
 /* describe.c - nodes and ops in one line each, for people and for `inspect`.
  * Relies on graph.h, op.h and structure.h. Must never print. */
@@ -13208,6 +13918,8 @@ static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
         describe_put(t, " cells %d", d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
         describe_put(t, " rows<=%lld", (long long)d->max_rows);
+    else if (d->kind == BS_DOMAIN_SEGMENTS)
+        describe_put(t, " segments<=%lld", (long long)d->max_rows);
 }
 
 static void describe_inputs(const bs_graph *g, const bs_node *node, describe_text *t)
@@ -13245,6 +13957,7 @@ static const describe_names describe_enums[] = {
     {"pool2d", "kind", 2, {"average", "max"}},
     {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
     {"reduce", "kind", 4, {"sum", "mean", "max", "min"}},
+    {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 
 /* A number's name where the field is one of the public enums; else NULL. */
@@ -13509,7 +14222,7 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
-    const bs_weights weights = {table, tensor_table_find, tensor_table_read, tensor_table_map};
+    const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
     return weights;
 }
 /* ==== end src/weights.c ======================================================================= */
@@ -14151,6 +14864,1429 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 }
 /* ==== end src/gguf.c ========================================================================== */
 
+/* ==== begin src/stream.h ====================================================================== */
+/* stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without threads, files or
+ * a clock of its own. The store drives it with reader threads, a replay with a scripted clock; both get the same decisions.
+ *
+ * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base.h. Must never touch weights,
+ * block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives it. */
+#ifndef BS_STREAM_H
+#define BS_STREAM_H
+
+/* #include "base.h" */
+
+/* ------------------------------------------------------------------------------------- what does not change */
+
+typedef struct bs_stream_unit {
+    uint64_t slot_bytes; /* a multiple of BS_ALIGNMENT */
+    uint64_t read_bytes;
+    int32_t n_chunks; /* at least 1; each is read and prepared by itself */
+} bs_stream_unit;
+
+typedef bs_trace_stage bs_stream_stage; /* first_unit, n_units: in `uses` */
+
+typedef struct bs_stream_facts {
+    int32_t n_units, n_stages, n_uses;
+    const bs_stream_unit *units;
+    const bs_stream_stage *stages; /* in the order in which a run visits them */
+    const int32_t *uses;           /* units of the stages, one after the other */
+    uint64_t slot_bytes;
+    bs_stream_desc desc;
+    bool serial; /* one chunk of a unit at a time, in order */
+} bs_stream_facts;
+
+/* ------------------------------------------------------------------------------------------------- its state */
+
+typedef enum bs_slot_state {
+    BS_SLOT_ABSENT,
+    BS_SLOT_LOADING,
+    BS_SLOT_READY,
+    BS_SLOT_DROPPED /* given up while chunks are still being read: its bytes are free when they are back */
+} bs_slot_state;
+
+typedef struct bs_slot {
+    bs_slot_state state;
+    uint32_t generation; /* of the load; a chunk of another generation is discarded */
+    uint64_t offset;     /* in the slots arena, unless absent */
+    int32_t pins, issued, done, in_flight;
+    bool needed;  /* by the visit in progress, and not yet taken */
+    bool guessed; /* a guess began this load, and nothing used it yet */
+    bool evicted_by_guess;
+    bool spoiled; /* a chunk of this load failed */
+    bs_use outcome; /* of the visit in progress */
+    bs_status failed;
+    uint64_t last_use; /* in takes */
+    double frequency;  /* of uses, older ones counting less */
+    uint64_t silent_until; /* visits: reads failed, so it is not guessed */
+    uint64_t load_start;
+    double keep; /* scratch of one search for room */
+} bs_slot;
+
+typedef struct bs_stage_state {
+    bool told;             /* look-ahead said what to expect of the next visit */
+    uint64_t visits;
+    double set_size;       /* units a visit needs, on average */
+    double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
+    double ahead_in, ahead_out;       /* how often an expected unit, and another one, was needed */
+    double error_transition, error_frequency; /* squared, of the probabilities */
+    int32_t before;        /* the routed stage visited before this one */
+    uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    bs_prediction predictions[BS_PREDICTOR_COUNT];
+} bs_stage_state;
+
+typedef struct bs_stream {
+    bs_stream_facts facts;
+    bs_slot *slots;         /* [units] */
+    bs_stage_state *stages; /* [stages] */
+    double *rate;           /* [uses] how often its stage needs it */
+    uint8_t *chosen;        /* [uses] by the last visit */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit */
+    double *score;          /* [uses] scratch of predictors */
+    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
+    int32_t *next_use;      /* [units] index in `uses` of that visit */
+    int32_t *needed;        /* [units] of the visit in progress, in order */
+    uint16_t *transitions;
+    const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
+    int32_t n_needed;
+    int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
+    uint64_t visits, takes;
+    uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
+    double ns_per_byte; /* of reading and preparing, measured; 0 unknown */
+    double miss_rate;   /* how often a visit has to wait for a read */
+    /* does guessing pay? */
+    double gained_ns, lost_ns;
+    uint64_t window_end, pause_visits;
+    bool paused;
+    uint64_t slots_used;
+    int32_t reading; /* chunks that storage is busy with */
+    bs_stream_stats stats;
+} bs_stream;
+
+/* Bytes for `memory`, which must be aligned to BS_ALIGNMENT. */
+uint64_t bs_stream_bytes(const bs_stream_facts *facts);
+/* facts: copied; what it points to must outlive the stream. */
+void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
+
+/* ------------------------------------------------------------------------------------------------ the run side */
+
+/* A stage is reached, and these units are needed, in this order. */
+void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them). First call of a stage forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit);
+/* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
+ * did not ask for is asked for. */
+bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+void bs_stream_release(bs_stream *stream, int32_t unit);
+/* The visit is over, whatever was not taken is no longer needed. */
+void bs_stream_leave(bs_stream *stream);
+void bs_stream_stalled(bs_stream *stream, uint64_t ns);
+
+/* --------------------------------------------------------------------------------------------- the reader side */
+
+typedef struct bs_stream_chunk {
+    int32_t unit, index;
+    uint32_t generation;
+    bool demanded;
+    bool arrived;
+    uint64_t offset; /* of the unit's slot */
+} bs_stream_chunk;
+
+/* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
+bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+/* The chunk's bytes are here, and are being prepared: storage is free for another guess. */
+void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk);
+/* status: of reading, checking and preparing it. Returns whether its unit is complete. */
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
+                    uint64_t now);
+
+/* --------------------------------------------------------------------------------------- inside: stream_*.c */
+
+/* stream_slots.c */
+/* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
+bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
+/* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
+int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
+void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
+void bs_slots_give_up(bs_stream *stream, int32_t unit, bool for_guess);
+
+/* stream_predict.c */
+/* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
+double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
+/* Compares what was expected of this visit with what it needs, and learns from it. */
+void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
+/* From the stage of the visit: how far each unit's next use is. */
+void bs_predict_distances(bs_stream *stream);
+uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+
+/* What reading a unit takes, by what was measured so far. */
+static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
+{
+    return (double)s->facts.units[unit].read_bytes * s->ns_per_byte;
+}
+
+#endif
+/* ==== end src/stream.h ======================================================================== */
+
+/* ==== begin src/stream_slots.c ================================================================ */
+/* stream_slots.c - extents of the slots arena: who is where, who goes.
+ *
+ * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and an extent wastes nothing but
+ * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the one
+ * whose most valuable victim is worth least. What is pinned, needed or being read stays.
+ * Relies on stream.h. Must never evict what the visit in progress still needs. */
+/* #include "stream.h" */
+
+/* ------------------------------------------------------------------------------------------------ policies */
+
+/* The larger, the longer it stays. */
+typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
+
+/* Minus the stages until it is needed again, as expected: its next visit, or after a miss of that once in 1/rate runs. */
+static double keep_reuse(const bs_stream *s, int32_t unit)
+{
+    const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
+    const int32_t stage = (s->stage + ahead) % stages;
+    const double p = bs_predict_use(s, stage, s->next_use[unit]), rate = s->rate[s->next_use[unit]];
+    return -(ahead + (1 - p) * stages / (rate > 0.01 ? rate : 0.01));
+}
+
+static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }
+
+static double keep_lfu(const bs_stream *s, int32_t unit)
+{
+    const double age = (double)(s->takes - s->slots[unit].last_use) / (8.0 * s->facts.n_units);
+    return s->slots[unit].frequency * exp2(-age);
+}
+
+static double keep_belady(const bs_stream *s, int32_t unit) { return s->future ? -(double)s->future[unit] : 0; }
+
+static const slot_keep slot_policies[BS_POLICY_COUNT] = {keep_reuse, keep_lru, keep_lfu, keep_belady};
+
+const char *bs_policy_name(bs_policy policy)
+{
+#define SLOT_POLICY_TEXT(name, text) text,
+    static const char *const names[] = {BS_POLICY_LIST(SLOT_POLICY_TEXT)};
+#undef SLOT_POLICY_TEXT
+    return (int)policy >= 0 && policy < BS_POLICY_COUNT ? names[policy] : "unknown";
+}
+
+/* ------------------------------------------------------------------------------------------------ searching */
+
+static bool slot_may_go(const bs_slot *slot)
+{
+    return slot->pins == 0 && !slot->needed && slot->in_flight == 0;
+}
+
+int32_t bs_slots_overlap(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t after)
+{
+    for (int32_t u = after + 1; u < s->facts.n_units; u++) {
+        const bs_slot *slot = &s->slots[u];
+        if (slot->state != BS_SLOT_ABSENT && slot->offset < offset + bytes && offset < slot->offset + s->facts.units[u].slot_bytes)
+            return u;
+    }
+    return -1;
+}
+
+typedef struct slot_place {
+    uint64_t offset, evicted;
+    double worst; /* of its victims; -infinity without any */
+    bool found;
+} slot_place;
+
+static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
+{
+    slot_place place = {offset, 0, -(double)INFINITY, true};
+    if (offset > s->facts.slot_bytes || bytes > s->facts.slot_bytes - offset)
+        return;
+    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
+        if (!slot_may_go(&s->slots[u]))
+            return;
+        place.worst = s->slots[u].keep > place.worst ? s->slots[u].keep : place.worst;
+        place.evicted += s->facts.units[u].slot_bytes;
+    }
+    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && place.evicted < best->evicted))
+        *best = place;
+}
+
+bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
+{
+    const slot_keep keep = slot_policies[s->facts.desc.policy];
+    slot_place best = {0, 0, 0, false};
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        if (s->slots[u].state != BS_SLOT_ABSENT && slot_may_go(&s->slots[u]))
+            s->slots[u].keep = keep(s, u);
+    try_place(s, 0, bytes, &best);
+    for (int32_t u = 0; u < s->facts.n_units; u++) {
+        if (s->slots[u].state == BS_SLOT_ABSENT)
+            continue;
+        try_place(s, s->slots[u].offset, bytes, &best);
+        try_place(s, s->slots[u].offset + s->facts.units[u].slot_bytes, bytes, &best);
+    }
+    *offset = best.offset;
+    return best.found;
+}
+
+/* ---------------------------------------------------------------------------------------- coming and going */
+
+static void count_waste(bs_stream *s, int32_t unit)
+{
+    const bs_stream_unit *facts = &s->facts.units[unit];
+    bs_slot *slot = &s->slots[unit];
+    if (slot->guessed)
+        s->stats.bytes_wasted += facts->read_bytes * (uint64_t)slot->done / (uint64_t)facts->n_chunks;
+    slot->guessed = false;
+}
+
+void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
+{
+    bs_slot *slot = &s->slots[unit];
+    const bool loading = slot->state != BS_SLOT_READY;
+    s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
+    s->stats.evictions += !loading;
+    count_waste(s, unit);
+    slot->evicted_by_guess = for_guess && !loading;
+    if (slot->in_flight > 0) { /* a lane still writes to it */
+        slot->state = BS_SLOT_DROPPED;
+        return;
+    }
+    slot->state = BS_SLOT_ABSENT;
+    slot->generation++;
+    s->slots_used -= s->facts.units[unit].slot_bytes;
+}
+
+void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, uint64_t now)
+{
+    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    bs_slot *slot = &s->slots[unit];
+    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
+        bs_slots_give_up(s, u, guessed);
+    slot->state = BS_SLOT_LOADING;
+    slot->generation++;
+    slot->offset = offset;
+    slot->issued = slot->done = 0;
+    slot->spoiled = false;
+    slot->guessed = guessed;
+    slot->load_start = now;
+    s->slots_used += bytes;
+    if (s->slots_used > s->stats.resident_peak_bytes)
+        s->stats.resident_peak_bytes = s->slots_used;
+}
+/* ==== end src/stream_slots.c ================================================================== */
+
+/* ==== begin src/stream_predict.c ============================================================== */
+/* stream_predict.c - which units the next visits will need.
+ *
+ * Four predictors, best first: *known* (a stage without a router needs the same in every run), *look-ahead* (the next
+ * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router before),
+ * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was read;
+ * what comes out is a probability that was calibrated by that.
+ * Relies on stream.h. Must never decide what is read. */
+/* #include "stream.h" */
+
+#define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
+#define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
+#define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
+
+const char *bs_predictor_name(bs_predictor predictor)
+{
+    static const char *const names[] = {"known", "look-ahead", "transition", "frequency"};
+    return (int)predictor >= 0 && predictor < BS_PREDICTOR_COUNT ? names[predictor] : "unknown";
+}
+
+/* ---------------------------------------------------------------------------------------------- transitions */
+
+/* Gives every routed stage its table; returns the counters of all. stages may be NULL: only counted. */
+uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+{
+    uint32_t used = 0;
+    int32_t before = -1;
+    for (int32_t j = 0; j < facts->n_stages; j++)
+        if (facts->stages[j].router)
+            before = j;
+    for (int32_t j = 0; j < facts->n_stages; j++) {
+        const int32_t own = facts->stages[j].n_units, other = before >= 0 ? facts->stages[before].n_units : 0;
+        if (stages) {
+            stages[j].before = facts->stages[j].router ? before : -1;
+            stages[j].table = used;
+        }
+        if (!facts->stages[j].router)
+            continue;
+        used += (uint32_t)(other * (own + 1));
+        before = j;
+    }
+    return used;
+}
+
+static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
+{
+    return s->transitions + s->stages[stage].table + (size_t)from * (size_t)s->facts.stages[stage].n_units;
+}
+
+static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
+{
+    const int32_t before = s->stages[stage].before;
+    return s->transitions + s->stages[stage].table +
+           (size_t)s->facts.stages[before].n_units * (size_t)s->facts.stages[stage].n_units + (size_t)from;
+}
+
+/* The mean, over what the router before chose, of how often this followed. */
+static double transition_probability(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stream_stage *before = &s->facts.stages[s->stages[stage].before];
+    const int32_t own = use - s->facts.stages[stage].first_unit;
+    double sum = 0;
+    int32_t chosen = 0;
+    for (int32_t a = 0; a < before->n_units; a++) {
+        if (!s->chosen[before->first_unit + a])
+            continue;
+        sum += (table_row(s, stage, a)[own] + PREDICT_SMOOTHING * s->rate[use]) / (*table_total(s, stage, a) + PREDICT_SMOOTHING);
+        chosen++;
+    }
+    return chosen ? sum / chosen : s->rate[use];
+}
+
+static void count_transitions(bs_stream *s, int32_t stage)
+{
+    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    for (int32_t a = 0; a < before->n_units; a++) {
+        if (!s->chosen[before->first_unit + a])
+            continue;
+        uint16_t *row = table_row(s, stage, a), *total = table_total(s, stage, a);
+        if (*total == PREDICT_MAX_COUNT) {
+            *total /= 2;
+            for (int32_t k = 0; k < own->n_units; k++)
+                row[k] /= 2;
+        }
+        ++*total;
+        for (int32_t k = 0; k < own->n_units; k++)
+            row[k] = (uint16_t)(row[k] + (s->score[own->first_unit + k] > 0)); /* score: 1 = needed now */
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- probabilities */
+
+/* Whether nothing routed lies between the visit in progress and the next one of `stage`. */
+static bool follows_directly(const bs_stream *s, int32_t stage)
+{
+    const int32_t before = s->stages[stage].before;
+    if (before < 0 || s->stage < 0)
+        return false;
+    for (int32_t j = s->stage;; j = (j + s->facts.n_stages - 1) % s->facts.n_stages) {
+        if (s->facts.stages[j].router)
+            return j == before;
+        if (j == stage)
+            return false;
+    }
+}
+
+double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stage_state *state = &s->stages[stage];
+    if (s->facts.stages[stage].router == 0)
+        return 1;
+    if (state->told)
+        return s->expected[use] ? state->ahead_in : state->ahead_out;
+    if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
+        return transition_probability(s, stage, use);
+    return s->rate[use];
+}
+
+void bs_predict_distances(bs_stream *s)
+{
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        s->distance[u] = 0;
+    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
+        const bs_stream_stage *stage = &s->facts.stages[(s->stage + d) % s->facts.n_stages];
+        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+            const int32_t u = s->facts.uses[k];
+            if (s->distance[u] != 0)
+                continue;
+            s->distance[u] = d;
+            s->next_use[u] = k;
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- measurement */
+
+static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
+
+static bool is_needed(const int32_t *units, int32_t count, int32_t unit)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (units[i] == unit)
+            return true;
+    return false;
+}
+
+/* The `expected` likeliest by score, highest first; of equal ones the first. */
+static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, const int32_t *units, int32_t count,
+                         int32_t expected)
+{
+    for (int32_t n = 0; n < expected; n++) {
+        int32_t best = -1;
+        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
+            if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+                best = k;
+        if (best < 0)
+            break;
+        s->score[best] = -1;
+        p->expected++;
+        p->right += is_needed(units, count, s->facts.uses[best]);
+    }
+    p->needed += (uint64_t)count;
+}
+
+/* Scores one of the two statistical predictors; returns its squared error a unit. */
+static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, const int32_t *units, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    double error = 0;
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : s->rate[k];
+        const double miss = p - (double)is_needed(units, count, s->facts.uses[k]);
+        s->score[k] = p;
+        error += miss * miss;
+    }
+    const double size = s->stages[j].set_size;
+    const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, stage->n_units);
+    rate_ranking(s, stage, &s->stages[j].predictions[which], units, count, expected);
+    return error / stage->n_units;
+}
+
+static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    bs_stage_state *state = &s->stages[j];
+    bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
+    int32_t inside = 0, right = 0;
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        inside += s->expected[k];
+        right += s->expected[k] && is_needed(units, count, s->facts.uses[k]);
+    }
+    p->expected += (uint64_t)inside;
+    p->right += (uint64_t)right;
+    p->needed += (uint64_t)count;
+    if (inside > 0)
+        average(&state->ahead_in, (double)right / inside);
+    if (inside < stage->n_units)
+        average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
+}
+
+static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
+        s->score[k] = is_needed(units, count, s->facts.uses[k]);
+    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+        count_transitions(s, j);
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        average(&s->rate[k], s->score[k]);
+        s->chosen[k] = s->score[k] > 0;
+        s->expected[k] = 0;
+    }
+    if (s->stages[j].visits == 0)
+        s->stages[j].set_size = count;
+    average(&s->stages[j].set_size, count);
+}
+
+void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+{
+    bs_stage_state *state = &s->stages[j];
+    if (s->facts.stages[j].router == 0) {
+        bs_prediction *known = &state->predictions[BS_PREDICT_KNOWN];
+        known->expected += (uint64_t)s->facts.stages[j].n_units;
+        known->right += (uint64_t)count;
+        known->needed += (uint64_t)count;
+    } else {
+        if (state->told)
+            rate_look_ahead(s, j, units, count);
+        if (state->before >= 0)
+            average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
+        average(&state->error_frequency, rate_statistics(s, j, BS_PREDICT_FREQUENCY, units, count));
+        learn(s, j, units, count);
+    }
+    state->told = false;
+    state->visits++;
+}
+/* ==== end src/stream_predict.c ================================================================ */
+
+/* ==== begin src/stream.c ====================================================================== */
+/* stream.c - the queue: what is read next.
+ *
+ * Demand goes first, always: while a unit that the visit in progress needs is not there, nothing is read for a guess.
+ * Guesses fill the time in which storage would be idle, and only when they pay: what a read saves if it is right, against
+ * what it delays if it is wrong and what the evicted would have saved. What was passed by is dropped, a guess that turns
+ * out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it gains
+ * over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
+ * Relies on stream_slots.c and stream_predict.c. Must never wait. */
+/* #include "stream.h" */
+
+#define STREAM_WINDOW 64         /* visits over which guessing must pay */
+#define STREAM_LONGEST_PAUSE 4096 /* visits */
+#define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
+#define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
+
+/* ------------------------------------------------------------------------------------------------ making one */
+
+typedef struct stream_carver {
+    uint8_t *base;
+    uint64_t used;
+} stream_carver;
+
+static void *stream_carve(stream_carver *c, uint64_t count, uint64_t bytes)
+{
+    uint8_t *memory = c->base ? c->base + c->used : NULL;
+    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
+    return memory;
+}
+
+static void carve_stream(stream_carver *c, const bs_stream_facts *f, bs_stream *s)
+{
+    const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
+    s->slots = stream_carve(c, units, sizeof *s->slots);
+    s->stages = stream_carve(c, stages, sizeof *s->stages);
+    s->rate = stream_carve(c, uses, sizeof *s->rate);
+    s->score = stream_carve(c, uses, sizeof *s->score);
+    s->chosen = stream_carve(c, uses, 1);
+    s->expected = stream_carve(c, uses, 1);
+    s->distance = stream_carve(c, units, sizeof *s->distance);
+    s->next_use = stream_carve(c, units, sizeof *s->next_use);
+    s->needed = stream_carve(c, units, sizeof *s->needed);
+    s->transitions = stream_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+}
+
+uint64_t bs_stream_bytes(const bs_stream_facts *facts)
+{
+    stream_carver c = {NULL, 0};
+    bs_stream unused;
+    carve_stream(&c, facts, &unused);
+    return c.used;
+}
+
+void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
+{
+    stream_carver c = {memory, 0};
+    memset(memory, 0, (size_t)bs_stream_bytes(facts));
+    memset(s, 0, sizeof *s);
+    s->facts = *facts;
+    carve_stream(&c, facts, s);
+    bs_predict_tables(facts, s->stages);
+    for (int32_t j = 0; j < facts->n_stages; j++) {
+        bs_stage_state *stage = &s->stages[j];
+        stage->compute_ns = -1;
+        stage->ahead_in = 0.5;
+        stage->ahead_out = 0.1;
+        stage->error_transition = stage->error_frequency = 0.25;
+        for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
+            s->rate[k] = facts->stages[j].router ? 0.25 : 1;
+    }
+    s->stage = -1;
+    s->window_end = STREAM_WINDOW;
+    s->pause_visits = STREAM_WINDOW;
+    bs_predict_distances(s);
+}
+
+/* ------------------------------------------------------------------------------------------- does guessing pay? */
+
+static void gain(bs_stream *s, double ns) { s->gained_ns += ns; }
+static void lose(bs_stream *s, double ns) { s->lost_ns += ns; }
+
+/* At the end of a window guessing goes on, pauses, or is tried again. */
+static void close_window(bs_stream *s)
+{
+    const bool pays = s->gained_ns >= s->lost_ns;
+    if (s->visits < s->window_end)
+        return;
+    if (s->paused) {
+        s->paused = false;
+        s->window_end = s->visits + STREAM_WINDOW;
+    } else if (pays) {
+        s->pause_visits = STREAM_WINDOW;
+        s->window_end = s->visits + STREAM_WINDOW;
+    } else {
+        s->paused = true;
+        s->stats.paused++;
+        s->window_end = s->visits + s->pause_visits;
+        s->pause_visits = s->pause_visits < STREAM_LONGEST_PAUSE ? s->pause_visits * 2 : s->pause_visits;
+    }
+    s->gained_ns = s->lost_ns = 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------- visits */
+
+static void end_stage_time(bs_stream *s, uint64_t now)
+{
+    if (s->stage < 0)
+        return;
+    bs_stage_state *stage = &s->stages[s->stage];
+    const double ns = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    const double compute = ns > 0 ? ns : 0;
+    stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
+}
+
+/* Reading time that a guess has spared the visit so far. */
+static double spared(const bs_stream *s, int32_t unit, uint64_t now)
+{
+    const bs_slot *slot = &s->slots[unit];
+    const double read = bs_stream_read_ns(s, unit), gone = (double)(now - slot->load_start);
+    return slot->state == BS_SLOT_READY || gone > read ? read : gone;
+}
+
+/* How the unit stands when it is needed; an unfinished guess becomes demand where it is. */
+static void demand(bs_stream *s, int32_t unit, uint64_t now)
+{
+    bs_slot *slot = &s->slots[unit];
+    slot->needed = true;
+    slot->failed = BS_OK;
+    if (slot->state == BS_SLOT_DROPPED && !slot->spoiled)
+        slot->state = BS_SLOT_LOADING; /* taken up again before its last chunk came back */
+    slot->outcome = slot->state == BS_SLOT_READY ? BS_USE_HIT : slot->state == BS_SLOT_LOADING ? BS_USE_LATE : BS_USE_MISS;
+    s->stats.hits += slot->outcome == BS_USE_HIT;
+    s->stats.late += slot->outcome == BS_USE_LATE;
+    s->stats.misses += slot->outcome == BS_USE_MISS;
+    if (slot->guessed)
+        gain(s, spared(s, unit, now));
+    if (slot->outcome == BS_USE_MISS && slot->evicted_by_guess)
+        lose(s, bs_stream_read_ns(s, unit));
+    slot->evicted_by_guess = false;
+    for (int32_t i = 0; i < s->n_needed; i++)
+        if (s->needed[i] == unit)
+            return; /* for the second time in one visit */
+    s->needed[s->n_needed++] = unit;
+}
+
+/* Loads that were begun for this visit, which does not need them. */
+static void drop_passed(bs_stream *s)
+{
+    const bs_stream_stage *stage = &s->facts.stages[s->stage];
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        const int32_t unit = s->facts.uses[k];
+        if (s->slots[unit].state == BS_SLOT_LOADING && !s->slots[unit].needed)
+            bs_slots_give_up(s, unit, false);
+    }
+}
+
+void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count, uint64_t now)
+{
+    bs_stream_leave(s);
+    end_stage_time(s, now);
+    bs_predict_visit(s, stage, units, count);
+    s->stage = stage;
+    s->visits++;
+    s->visit_ns = now;
+    s->stalled_ns = 0;
+    close_window(s);
+    for (int32_t i = 0; i < count; i++)
+        if (!s->slots[units[i]].needed)
+            demand(s, units[i], now);
+    bs_predict_distances(s);
+    drop_passed(s);
+    int32_t missing = 0;
+    for (int32_t i = 0; i < s->n_needed; i++)
+        missing += s->slots[s->needed[i]].state != BS_SLOT_READY;
+    s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
+}
+
+void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
+{
+    const bs_stream_stage *facts = &s->facts.stages[stage];
+    if (!s->stages[stage].told)
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
+            s->expected[k] = 0;
+    s->stages[stage].told = true;
+    for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
+        if (s->facts.uses[k] == unit)
+            s->expected[k] = 1;
+}
+
+bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
+{
+    bs_slot *slot = &s->slots[unit];
+    *failed = slot->needed ? slot->failed : BS_OK;
+    if (slot->state != BS_SLOT_READY) {
+        if (!slot->needed) /* it was used, went, and is needed again in the same visit */
+            demand(s, unit, s->visit_ns);
+        return false;
+    }
+    if (slot->guessed)
+        s->stats.useful_guesses++;
+    slot->guessed = false;
+    slot->needed = false;
+    slot->pins++;
+    const double age = (double)(s->takes - slot->last_use) / (8.0 * s->facts.n_units);
+    slot->frequency = slot->frequency * exp2(-age) + 1;
+    slot->last_use = ++s->takes;
+    *offset = slot->offset;
+    return true;
+}
+
+void bs_stream_release(bs_stream *s, int32_t unit)
+{
+    s->slots[unit].pins--;
+}
+
+void bs_stream_leave(bs_stream *s)
+{
+    for (int32_t i = 0; i < s->n_needed; i++)
+        s->slots[s->needed[i]].needed = false;
+    s->n_needed = 0;
+}
+
+void bs_stream_stalled(bs_stream *s, uint64_t ns)
+{
+    s->stalled_ns += ns;
+    s->stats.stall_ns += ns;
+}
+
+/* ------------------------------------------------------------------------------------------------ what to read */
+
+static bool issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
+{
+    bs_slot *slot = &s->slots[unit];
+    if (slot->state != BS_SLOT_LOADING || slot->issued >= s->facts.units[unit].n_chunks || (s->facts.serial && slot->in_flight > 0))
+        return false;
+    chunk->unit = unit;
+    chunk->index = slot->issued++;
+    chunk->generation = slot->generation;
+    chunk->demanded = slot->needed;
+    chunk->offset = slot->offset;
+    chunk->arrived = false;
+    slot->in_flight++;
+    s->reading++;
+    return true;
+}
+
+/* A chunk of what the visit waits for. *waiting: there is something left to read, but no room, or not now. */
+static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool *waiting)
+{
+    *waiting = false;
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const int32_t unit = s->needed[i];
+        const bs_slot *slot = &s->slots[unit];
+        uint64_t offset;
+        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+            continue;
+        if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+            bs_slots_begin(s, unit, offset, false, now);
+        if (issue(s, unit, chunk))
+            return true;
+        *waiting = *waiting || slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks;
+    }
+    return false;
+}
+
+/* Computing time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
+{
+    double ns = 0;
+    for (int32_t d = 0; d < ahead; d++) {
+        const double stage = s->stage < 0 ? -1 : s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
+        if (stage < 0)
+            return (double)INFINITY;
+        ns += stage;
+    }
+    const double gone = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
+}
+
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. What is
+ * needed later than the guess would have to make room all the same if the guess is right. */
+static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+{
+    double ns = 0;
+    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
+        const int32_t far = s->distance[u];
+        const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        ns += needed * bs_stream_read_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+    }
+    return ns;
+}
+
+/* The next visit's demand waits for a chunk of a wrong guess that is still being read then. */
+static double delay(const bs_stream *s, int32_t unit, uint64_t now)
+{
+    const double until = time_until(s, 1, now);
+    const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
+    return s->miss_rate * (chunk > until ? chunk - until : read > until ? chunk / 2 : 0);
+}
+
+typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
+
+static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now,
+                              bs_stream_chunk *chunk)
+{
+    const int32_t unit = s->facts.uses[use];
+    const bs_slot *slot = &s->slots[unit];
+    const bool begun = slot->state == BS_SLOT_LOADING;
+    if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
+        s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
+        return GUESS_NOT_WORTH;
+    const double until = time_until(s, ahead, now), read = bs_stream_read_ns(s, unit), p = bs_predict_use(s, stage, use);
+    const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
+    uint64_t offset;
+    if (worth <= (1 - p) * STREAM_MARGIN * read)
+        return GUESS_NOT_WORTH;
+    if (begun)
+        return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
+    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
+        worth <= (1 - p) * STREAM_MARGIN * read + damage(s, offset, bytes, ahead, p))
+        return GUESS_NO_ROOM;
+    bs_slots_begin(s, unit, offset, true, now);
+    return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
+}
+
+/* The likeliest unit of a stage that has not been tried; score: scratch, -1 = tried. */
+static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
+{
+    int32_t best = -1;
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
+        if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+            best = k;
+    return best;
+}
+
+/* Whether some certain need would have to wait if storage did nothing until the next visit. Before that, reading it would
+ * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
+static bool is_pressed(const bs_stream *s, uint64_t now)
+{
+    const double next = time_until(s, 1, now);
+    double reading = 0, until = next;
+    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
+        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
+        const bs_stream_stage *facts = &s->facts.stages[stage];
+        for (int32_t k = facts->first_unit; facts->router == 0 && k < facts->first_unit + facts->n_units; k++)
+            if (s->slots[s->facts.uses[k]].state != BS_SLOT_READY && s->distance[s->facts.uses[k]] == ahead)
+                reading += bs_stream_read_ns(s, s->facts.uses[k]);
+        if (reading > 0 && next + STREAM_SLACK * reading >= until)
+            return true;
+        until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
+    }
+    return false;
+}
+
+static bool next_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
+{
+    const bool pressed = is_pressed(s, now);
+    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
+        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
+        const bs_stream_stage *facts = &s->facts.stages[stage];
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
+            s->score[k] = bs_predict_use(s, stage, k);
+        for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
+            const bool may_evict = pressed || facts->router != 0;
+            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
+            if (result == GUESS_ISSUED)
+                return true;
+            if (result == GUESS_NO_ROOM && facts->router == 0)
+                return false; /* what is needed later has less right to the room */
+            s->score[k] = -1;
+        }
+    }
+    return false;
+}
+
+bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
+{
+    bool waiting;
+    if (next_demand(s, now, chunk, &waiting))
+        return true;
+    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->ns_per_byte <= 0)
+        return false;
+    return next_guess(s, now, chunk);
+}
+
+/* ---------------------------------------------------------------------------------------------- what was read */
+
+static void measure_read(bs_stream *s, uint64_t bytes, uint64_t ns)
+{
+    const double sample = bytes ? (double)ns / (double)bytes : 0;
+    s->stats.bytes_read += bytes;
+    if (bytes)
+        s->ns_per_byte = s->ns_per_byte > 0 ? s->ns_per_byte + (sample - s->ns_per_byte) / 16 : sample;
+}
+
+static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
+{
+    bs_slot *slot = &s->slots[unit];
+    if (slot->needed)
+        slot->failed = status;
+    slot->silent_until = s->visits + STREAM_SILENCE;
+    slot->spoiled = true;
+    if (slot->state == BS_SLOT_LOADING)
+        bs_slots_give_up(s, unit, false);
+}
+
+/* A demand stood behind a guess that the visit found in flight. */
+static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
+{
+    const bool before = now - s->visit_ns < ns; /* it began before the visit did */
+    if (chunk->demanded || s->slots[chunk->unit].needed || !before || s->n_needed == 0)
+        return;
+    for (int32_t i = 0; i < s->n_needed; i++)
+        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
+            s->stats.delayed_ns += now - s->visit_ns;
+            lose(s, (double)(now - s->visit_ns));
+            return;
+        }
+}
+
+void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk)
+{
+    s->reading -= !chunk->arrived;
+    chunk->arrived = true;
+}
+
+bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now)
+{
+    bs_slot *slot = &s->slots[chunk->unit];
+    bs_stream_arrived(s, chunk);
+    measure_read(s, bytes, ns);
+    measure_delay(s, chunk, ns, now);
+    if (chunk->generation != slot->generation)
+        return false; /* of a load that is no more */
+    slot->in_flight--;
+    if (slot->state == BS_SLOT_DROPPED) {
+        if (slot->in_flight == 0)
+            bs_slots_give_up(s, chunk->unit, false);
+        return false;
+    }
+    if (status != BS_OK) {
+        chunk_failed(s, chunk->unit, status);
+        return false;
+    }
+    if (++slot->done < s->facts.units[chunk->unit].n_chunks)
+        return false;
+    slot->state = BS_SLOT_READY;
+    s->stats.loads++;
+    s->stats.guessed_loads += slot->guessed;
+    return true;
+}
+/* ==== end src/stream.c ======================================================================== */
+
+/* ==== begin src/replay.c ====================================================================== */
+/* replay.c - a trace of visits run against any slots, policy and storage, on a scripted clock; and the oracle.
+ *
+ * The stream decides exactly as in a session; here the clock jumps from event to event. Storage reads one chunk after the
+ * other, lanes prepare what arrived, one thread computes. The oracle knows the whole trace: see bs_replay_result.
+ * Relies on stream.h. Must never read a real clock. */
+/* #include "stream.h" */
+
+#define REPLAY_MAX_LANES 8
+
+typedef struct replay_lane {
+    bool busy;
+    bs_stream_chunk chunk;
+    uint64_t start, arrives, done, bytes;
+} replay_lane;
+
+typedef struct replay {
+    const bs_trace *trace;
+    const bs_replay_desc *desc;
+    bs_stream stream;
+    bs_stream_unit *units;
+    int32_t *next_position; /* [uses] where the unit is used again; -1 never */
+    int64_t *future;        /* [units] position of the next use */
+    int32_t *wanted;        /* [units] of one visit */
+    uint64_t *ready_at; /* [units] of the oracle */
+    uint64_t *before;   /* [uses] computed before it, without its own */
+    bool *resident;
+    replay_lane lanes[REPLAY_MAX_LANES];
+    int32_t n_lanes;
+    uint64_t now, device_free, computed;
+} replay;
+
+/* ------------------------------------------------------------------------------------------------- reading */
+
+static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
+{
+    const uint64_t bytes = r->units[unit].read_bytes, chunks = (uint64_t)r->units[unit].n_chunks;
+    return bytes / chunks + ((uint64_t)index < bytes % chunks);
+}
+
+static uint64_t device_ns(const replay *r, uint64_t bytes)
+{
+    return r->desc->latency_ns + (uint64_t)((double)bytes * 1e9 / (double)r->desc->bytes_per_second);
+}
+
+static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return (uint64_t)((double)bytes * r->desc->prepare_ns_per_byte); }
+
+static void fill_lanes(replay *r)
+{
+    for (int32_t i = 0; i < r->n_lanes; i++) {
+        replay_lane *lane = &r->lanes[i];
+        if (lane->busy || !bs_stream_next(&r->stream, r->now, &lane->chunk))
+            continue;
+        lane->busy = true;
+        lane->bytes = chunk_bytes_of(r, lane->chunk.unit, lane->chunk.index);
+        lane->start = r->now > r->device_free ? r->now : r->device_free;
+        lane->arrives = r->device_free = lane->start + device_ns(r, lane->bytes);
+        lane->done = lane->arrives + prepare_ns(r, lane->bytes);
+    }
+}
+
+/* The lane with the earliest event, or NULL. */
+static replay_lane *next_event(replay *r, uint64_t *when)
+{
+    replay_lane *first = NULL;
+    for (int32_t i = 0; i < r->n_lanes; i++) {
+        replay_lane *lane = &r->lanes[i];
+        const uint64_t at = lane->chunk.arrived ? lane->done : lane->arrives;
+        if (lane->busy && (!first || at < *when)) {
+            first = lane;
+            *when = at;
+        }
+    }
+    return first;
+}
+
+static void pass_event(replay *r, replay_lane *lane, uint64_t when)
+{
+    r->now = when > r->now ? when : r->now;
+    if (!lane->chunk.arrived) {
+        bs_stream_arrived(&r->stream, &lane->chunk);
+        r->stream.stats.read_ns += lane->arrives - lane->start;
+    } else {
+        lane->busy = false;
+        r->stream.stats.prepare_ns += lane->done - lane->arrives;
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->start, r->now);
+    }
+    fill_lanes(r);
+}
+
+static void compute(replay *r, uint64_t ns)
+{
+    const uint64_t end = r->now + ns;
+    uint64_t when = 0;
+    r->computed += ns;
+    fill_lanes(r);
+    for (replay_lane *lane = next_event(r, &when); lane && when <= end; lane = next_event(r, &when))
+        pass_event(r, lane, when);
+    r->now = end;
+}
+
+/* -------------------------------------------------------------------------------------------------- visiting */
+
+/* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
+static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
+{
+    const uint64_t since = r->now;
+    for (;;) {
+        for (int32_t i = 0; i < v->n_uses; i++) {
+            uint64_t offset;
+            bs_status failed;
+            if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
+                bs_stream_stalled(&r->stream, r->now - since);
+                return i;
+            }
+        }
+        uint64_t when = 0;
+        fill_lanes(r);
+        replay_lane *lane = next_event(r, &when);
+        if (!lane)
+            return -1;
+        pass_event(r, lane, when);
+    }
+}
+
+static bs_status visit(replay *r, const bs_trace_visit *v, bool *done)
+{
+    compute(r, v->before_ns);
+    for (int32_t i = 0; i < v->n_guesses; i++)
+        bs_stream_expect(&r->stream, r->trace->guesses[v->first_guess + i].stage, r->trace->guesses[v->first_guess + i].unit);
+    for (int32_t i = 0; i < v->n_uses; i++) {
+        r->wanted[i] = r->trace->uses[v->first_use + i].unit;
+        done[i] = false;
+    }
+    bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
+    for (int32_t k = 0; k < v->n_uses; k++) {
+        const int32_t i = take_ready(r, v, done);
+        if (i < 0)
+            return BS_ERROR_LIMIT;
+        const bs_trace_use *use = &r->trace->uses[v->first_use + i];
+        r->future[use->unit] = r->next_position[v->first_use + i] < 0 ? INT32_MAX : r->next_position[v->first_use + i];
+        done[i] = true;
+        compute(r, use->compute_ns);
+        bs_stream_release(&r->stream, use->unit);
+    }
+    return BS_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------- oracle */
+
+/* A schedule that knows the whole trace: storage reads what is missing in the order of need, at most `horizon` uses ahead,
+ * as soon as it is idle and something that is needed later can make room. Far horizons never stand still, near ones read
+ * fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute and storage. */
+typedef struct replay_oracle {
+    int32_t horizon;
+    int32_t at;      /* use that is computed or waited for */
+    int32_t missing; /* everything needed before it is resident or being read */
+    int32_t loading; /* unit, -1 none */
+    bool computing;
+    uint64_t now, computed, loaded, used, bytes;
+} replay_oracle;
+
+static void first_positions(replay *r)
+{
+    for (int32_t u = 0; u < r->trace->n_units; u++)
+        r->future[u] = INT32_MAX;
+    for (int32_t i = r->trace->n_uses - 1; i >= 0; i--) {
+        const int64_t next = r->future[r->trace->uses[i].unit];
+        r->next_position[i] = next == INT32_MAX ? -1 : (int32_t)next;
+        r->future[r->trace->uses[i].unit] = i;
+    }
+}
+
+static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
+{
+    const int32_t uses = r->trace->n_uses;
+    for (o->missing = bs_max_i32(o->missing, o->at); o->missing < uses; o->missing++) {
+        const int32_t u = r->trace->uses[o->missing].unit;
+        if (!r->resident[u] && u != o->loading)
+            break;
+    }
+    return o->missing < uses && o->missing - o->at <= o->horizon ? r->trace->uses[o->missing].unit : -1;
+}
+
+/* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is computed. */
+static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
+{
+    while (o->used + bytes > r->stream.facts.slot_bytes) {
+        int32_t last = -1;
+        for (int32_t u = 0; u < r->trace->n_units; u++)
+            if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) && (last < 0 || r->future[u] > r->future[last]))
+                last = u;
+        if (last < 0 || r->future[last] <= o->missing)
+            return false;
+        r->resident[last] = false;
+        o->used -= r->units[last].slot_bytes;
+    }
+    return true;
+}
+
+static void oracle_read(replay *r, replay_oracle *o)
+{
+    const int32_t u = o->loading < 0 ? oracle_next_missing(r, o) : -1;
+    if (u < 0 || !oracle_room(r, o, r->units[u].slot_bytes))
+        return;
+    o->loading = u;
+    o->used += r->units[u].slot_bytes;
+    o->bytes += r->units[u].read_bytes;
+    o->loaded = o->now;
+    for (int32_t c = 0; c < r->units[u].n_chunks; c++)
+        o->loaded += device_ns(r, chunk_bytes_of(r, u, c));
+}
+
+/* The unit's last chunk is still to be prepared when storage is free again. */
+static void oracle_arrive(replay *r, replay_oracle *o)
+{
+    const int32_t u = o->loading;
+    r->resident[u] = true;
+    r->ready_at[u] = o->loaded + prepare_ns(r, chunk_bytes_of(r, u, r->units[u].n_chunks - 1));
+    o->loading = -1;
+}
+
+static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
+{
+    const bs_trace_use *use = &r->trace->uses[o->at];
+    if (o->computing || !r->resident[use->unit])
+        return;
+    const uint64_t from = o->now > o->computed + before[o->at] ? o->now : o->computed + before[o->at];
+    o->computed = (from > r->ready_at[use->unit] ? from : r->ready_at[use->unit]) + use->compute_ns;
+    r->future[use->unit] = r->next_position[o->at] < 0 ? INT32_MAX : r->next_position[o->at];
+    o->computing = true;
+}
+
+static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, uint64_t *bytes)
+{
+    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, 0, 0};
+    memset(r->resident, 0, (size_t)r->trace->n_units * sizeof *r->resident);
+    first_positions(r);
+    while (o.at < r->trace->n_uses) {
+        oracle_compute(r, &o, before);
+        oracle_read(r, &o);
+        if (o.loading >= 0 && (!o.computing || o.loaded <= o.computed)) {
+            o.now = o.loaded;
+            oracle_arrive(r, &o);
+        } else if (o.computing) {
+            o.now = o.computed;
+            o.computing = false;
+            o.at++;
+        } else {
+            return UINT64_MAX; /* this use does not fit */
+        }
+    }
+    *bytes = o.bytes;
+    return o.computed;
+}
+
+static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
+{
+    uint64_t tail = 0;
+    memset(before, 0, (size_t)r->trace->n_uses * sizeof *before);
+    for (int32_t k = 0; k < r->trace->n_visits; k++) {
+        const bs_trace_visit *v = &r->trace->visits[k];
+        tail += v->before_ns;
+        if (v->n_uses > 0) {
+            before[v->first_use] = tail;
+            tail = 0;
+        }
+    }
+    result->oracle_ns = UINT64_MAX;
+    for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2; horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
+        uint64_t bytes = 0;
+        const uint64_t ns = oracle_time(r, horizon, before, &bytes);
+        if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
+            result->oracle_ns = ns == UINT64_MAX ? ns : ns + tail;
+            result->oracle_bytes = bytes;
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- the whole */
+
+static bool trace_is_sound(const bs_trace *t)
+{
+    bool sound = t->n_units > 0 && t->n_stages > 0 && t->n_units <= 65536 && t->n_stages <= 65536;
+    for (int32_t j = 0; sound && j < t->n_stages; j++) {
+        const bs_trace_stage *s = &t->stages[j];
+        sound = s->first_unit >= 0 && s->n_units > 0 && s->n_units <= t->n_stage_units - s->first_unit && s->router >= 0;
+    }
+    for (int32_t i = 0; sound && i < t->n_stage_units; i++)
+        sound = t->stage_units[i] >= 0 && t->stage_units[i] < t->n_units;
+    for (int32_t k = 0; sound && k < t->n_visits; k++) {
+        const bs_trace_visit *v = &t->visits[k];
+        sound = v->stage >= 0 && v->stage < t->n_stages && v->first_use >= 0 && v->n_uses >= 0 && v->n_uses <= t->n_units &&
+                v->n_uses <= t->n_uses - v->first_use && v->first_guess >= 0 && v->n_guesses >= 0 &&
+                v->n_guesses <= t->n_guesses - v->first_guess;
+    }
+    for (int32_t i = 0; sound && i < t->n_uses; i++)
+        sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
+    for (int32_t i = 0; sound && i < t->n_guesses; i++)
+        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units;
+    return sound;
+}
+
+static uint64_t least_slots(const bs_trace *t)
+{
+    uint64_t least = 0;
+    for (int32_t u = 0; u < t->n_units; u++)
+        least = t->units[u].slot_bytes > least ? t->units[u].slot_bytes : least;
+    return bs_align_u64(least);
+}
+
+static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
+{
+    if (!t || !d || !trace_is_sound(t))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace is empty or refers to what it does not have");
+    if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES || !(d->prepare_ns_per_byte >= 0))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bandwidth, chunk or lanes are out of range");
+    if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d does not exist", d->stream.policy);
+    if (d->slot_bytes < least_slots(t)) {
+        const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
+        return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
+    }
+    return BS_OK;
+}
+
+static bs_stream_facts replay_facts(replay *r)
+{
+    const bs_trace *t = r->trace;
+    const uint64_t chunk = (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144);
+    for (int32_t u = 0; u < t->n_units; u++) {
+        const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
+        r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
+        r->units[u].read_bytes = t->units[u].read_bytes;
+        r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
+    }
+    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, r->units, t->stages, t->stage_units,
+                                   r->desc->slot_bytes, r->desc->stream, false};
+    return facts;
+}
+
+static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return bs_arena_take(a, (size_t)bs_mul_u64(count ? count : 1, bytes)); }
+
+/* What replay_carve takes. */
+size_t bs_replay_bytes(const bs_trace *t)
+{
+    if (!t || !trace_is_sound(t))
+        return 0;
+    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
+    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
+    const uint64_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
+    uint64_t bytes = bs_align_u64(sizeof(replay)) + bs_align_u64(uses * sizeof(int32_t)) + bs_align_u64(uses * sizeof(uint64_t)) + bs_align_u64(bs_stream_bytes(&facts));
+    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
+        bytes = bs_add_u64(bytes, bs_align_u64(units * unit_arrays[i]));
+    return (size_t)bytes;
+}
+
+static bool replay_carve(replay *r, bs_arena *a, void **memory)
+{
+    const uint64_t units = (uint64_t)r->trace->n_units;
+    r->units = replay_take(a, units, sizeof *r->units);
+    r->next_position = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->next_position);
+    r->future = replay_take(a, units, sizeof *r->future);
+    r->wanted = replay_take(a, units, sizeof *r->wanted);
+    r->ready_at = replay_take(a, units, sizeof *r->ready_at);
+    r->before = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->before);
+    r->resident = replay_take(a, units, sizeof *r->resident);
+    if (!r->units || !r->next_position || !r->future || !r->wanted || !r->ready_at || !r->before || !r->resident)
+        return false;
+    const bs_stream_facts facts = replay_facts(r);
+    *memory = replay_take(a, 1, bs_stream_bytes(&facts));
+    if (*memory)
+        bs_stream_init(&r->stream, &facts, *memory);
+    return *memory != NULL;
+}
+
+static void sum_predictions(const replay *r, bs_prediction *sums)
+{
+    for (int32_t j = 0; j < r->trace->n_stages; j++)
+        for (int32_t p = 0; p < BS_PREDICTOR_COUNT; p++) {
+            sums[p].expected += r->stream.stages[j].predictions[p].expected;
+            sums[p].right += r->stream.stages[j].predictions[p].right;
+            sums[p].needed += r->stream.stages[j].predictions[p].needed;
+        }
+}
+
+bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result, bs_error *error)
+{
+    const bs_status sound = replay_check(trace, desc, error);
+    if (sound != BS_OK)
+        return sound;
+    const size_t mark = workspace->used;
+    void *memory = NULL;
+    replay *r = replay_take(workspace, 1, sizeof *r);
+    if (r) {
+        memset(r, 0, sizeof *r);
+        r->trace = trace;
+        r->desc = desc;
+        r->n_lanes = bs_or_default(desc->lanes, 2);
+    }
+    if (!r || !replay_carve(r, workspace, &memory)) {
+        workspace->used = mark;
+        return bs_fail_arena(error, workspace, bs_replay_bytes(trace), "a replay");
+    }
+    memset(result, 0, sizeof *result);
+    oracle(r, r->before, result);
+    first_positions(r);
+    r->stream.future = r->future;
+    bs_status status = BS_OK;
+    for (int32_t k = 0; k < trace->n_visits && status == BS_OK; k++)
+        status = visit(r, &trace->visits[k], r->resident);
+    result->stats = r->stream.stats;
+    result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
+    sum_predictions(r, result->predictions);
+    result->time_ns = r->now;
+    result->compute_ns = r->computed;
+    workspace->used = mark;
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "bs_replay: a unit is never read: the slots are too small for it");
+}
+/* ==== end src/replay.c ======================================================================== */
+
 /* ==== begin src/plan.h ======================================================================== */
 /* plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
  * Owns the plan's data structures. Relies on graph.h and op.h. Must never hold anything that changes in a run. */
@@ -14201,6 +16337,7 @@ typedef struct bs_instr {
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
     int32_t time;
+    int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
 /* Straight-line instructions for tiles of one domain. */
@@ -14209,6 +16346,7 @@ typedef struct bs_part {
     int32_t domain;
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
+    int32_t unit;         /* whose weights it needs; 0 none */
     uint64_t scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
@@ -14218,6 +16356,7 @@ typedef struct bs_domain_plan {
     int32_t tile_rows; /* depth */
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
+    bool live; /* something that is needed works on its rows */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -14226,6 +16365,14 @@ typedef struct bs_router_plan {
     bool in_tile;   /* decided tile by tile, inside a region */
     int64_t rows;   /* a decision's maximum */
 } bs_router_plan;
+
+/* Weights that are loaded at once (numbered from 1; 0: what is resident). */
+typedef struct bs_plan_unit {
+    int32_t block;  /* the outermost; names it */
+    int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
+    int32_t n_nodes, n_tensors;
+    uint64_t prepared_bytes;
+} bs_plan_unit;
 
 #define BS_MAX_REGIONS 128
 #define BS_MAX_PARTS 512
@@ -14247,12 +16394,22 @@ struct bs_plan {
     int32_t region_domain[BS_MAX_REGIONS];
     bs_domain_plan domains[BS_MAX_DOMAINS];
     bs_router_plan routers[BS_MAX_ROUTERS];
+    /* streaming; n_units = 1 and nothing else when everything is resident */
+    int32_t n_units, n_stages, n_stage_units, max_units, max_stage_units;
+    bs_plan_unit *units;      /* [n_units], [0] unused */
+    bs_trace_stage *stages;   /* [n_stages] */
+    int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
+    uint64_t slot_bytes, all_unit_bytes, largest_unit_bytes;
+    uint64_t chunk_bytes, lane_bytes; /* of one lane's staging */
+    int32_t lanes;
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
 bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
 void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
+void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
+bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
@@ -14266,6 +16423,11 @@ typedef struct bs_life {
 uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 
 /* Helpers of several stages. */
+static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
+/* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
+bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
+/* Bytes of a node's weights as its op declares them. */
+uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
@@ -14344,7 +16506,8 @@ static void mark_router(bs_plan *plan, int32_t router)
     plan->node_live[plan->graph->routers[router].node] = true;
 }
 
-/* The router that decided for a domain must be there, and those of the domains above. */
+/* The router that decided for a domain must be there, and those of the domains above; and what says how its rows are
+ * grouped. */
 static void mark_domain(bs_plan *plan, int32_t domain)
 {
     const bs_graph *g = plan->graph;
@@ -14352,6 +16515,8 @@ static void mark_domain(bs_plan *plan, int32_t domain)
         mark_router(plan, g->domains[domain].router);
         domain = g->domains[domain].parent;
     }
+    plan->domains[domain].live = true;
+    mark(plan, g->domains[domain].lengths);
 }
 
 bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
@@ -14384,7 +16549,7 @@ static void mark_operands(bs_plan *plan, const bs_node *node)
 static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
-    if (bs_node_is(node, &bs_op_state_write))
+    if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
         return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
     return bs_node_is(node, &bs_op_output);
 }
@@ -14471,7 +16636,8 @@ static void choose_orders(bs_plan *plan)
         if (domain->kind == BS_DOMAIN_PATH)
             p->max_rows = plan->domains[domain->parent].max_rows;
         const bool images = top > 0 && tree_has_images(plan, top);
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && images);
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
+                            (plan->desc.order == BS_ORDER_AUTO && (images || bs_plan_streams_paths(plan, top)));
         p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
@@ -14563,6 +16729,235 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
     return cells_fit(plan, error) && cells_are_whole(plan, error);
 }
 /* ==== end src/plan_live.c ===================================================================== */
+
+/* ==== begin src/plan_stream.c ================================================================= */
+/* plan_stream.c - streaming: which weights come and go together (units), and which steps of the plan need them (stages).
+ *
+ * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
+ * resident, and so do tables of routers and constants, which are read in other ways than by a kernel.
+ * Relies on plan.h. Must never know where weights are stored: it plans for a board that is not there. */
+/* #include "plan.h" */
+/* #include "structure.h" */
+
+/* --------------------------------------------------------------------------------------------------- units */
+
+static int32_t outermost_path(const bs_graph *g, int32_t domain)
+{
+    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
+        domain = g->domains[domain].parent;
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? domain : 0;
+}
+
+static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
+{
+    for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
+        const bs_node *first = &g->nodes[g->blocks[up].first_node];
+        if (outermost_path(g, first->domain) != path)
+            break;
+        block = up;
+    }
+    return block;
+}
+
+static int32_t count_tensors(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
+static bool node_streams(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    return p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && count_tensors(p->graph, node) > 0;
+}
+
+static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
+{
+    for (int32_t u = 1; u < p->n_units; u++)
+        if (path ? p->units[u].domain == path : p->units[u].domain == 0 && p->units[u].block == block)
+            return u;
+    bs_plan_unit *unit = &p->units[p->n_units];
+    unit->block = path ? outermost_block(p->graph, block, path) : block;
+    unit->domain = path;
+    return p->n_units++;
+}
+
+void bs_plan_units(bs_plan *p)
+{
+    const bs_graph *g = p->graph;
+    p->n_units = 1;
+    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++) {
+        if (!node_streams(p, n))
+            continue;
+        const int32_t unit = unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain));
+        p->nodes[n].unit = unit;
+        p->units[unit].n_nodes++;
+        p->units[unit].n_tensors += count_tensors(g, &g->nodes[n]);
+    }
+}
+
+bool bs_plan_streams_paths(const bs_plan *p, int32_t top)
+{
+    const bs_graph *g = p->graph;
+    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++)
+        if (node_streams(p, n) && outermost_path(g, g->nodes[n].domain) && bs_plan_top_domain(g, g->nodes[n].domain) == top)
+            return true;
+    return false;
+}
+
+/* -------------------------------------------------------------------------------------------------- stages */
+
+/* What a stage is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
+static int32_t unit_key(const bs_plan *p, int32_t unit)
+{
+    const int32_t domain = unit ? p->units[unit].domain : 0;
+    return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
+}
+
+static int32_t instr_key(const bs_plan *p, const bs_instr *i)
+{
+    if (i->kind == BS_INSTR_OP)
+        return unit_key(p, p->nodes[i->node].unit);
+    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
+        if (p->parts[k].region == i->node && p->parts[k].unit)
+            return unit_key(p, p->parts[k].unit);
+    return 0;
+}
+
+static bool stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
+{
+    for (int32_t k = stage->first_unit; unit != 0 && k < stage->first_unit + stage->n_units; k++)
+        if (p->stage_units[k] == unit - 1)
+            return true;
+    if (unit == 0)
+        return true;
+    if (p->n_stage_units == p->max_stage_units)
+        return false;
+    p->stage_units[p->n_stage_units++] = unit - 1;
+    stage->n_units++;
+    return true;
+}
+
+static bool stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
+{
+    bool fits = true;
+    if (i->kind == BS_INSTR_OP)
+        return stage_add(p, stage, p->nodes[i->node].unit);
+    for (int32_t k = 0; fits && k < p->n_parts; k++)
+        if (p->parts[k].region == i->node)
+            fits = stage_add(p, stage, p->parts[k].unit);
+    return fits;
+}
+
+/* Neighbouring instructions that need the same make one stage; a region is one by itself. */
+static bool find_stages(bs_plan *p)
+{
+    bs_trace_stage *open = NULL;
+    int32_t open_key = 0;
+    for (int32_t k = 0; k < p->n_top; k++) {
+        bs_instr *i = &p->instrs[k];
+        const int32_t key = instr_key(p, i);
+        i->stage = -1;
+        if (key == 0)
+            continue;
+        if (!open || key != open_key || i->kind == BS_INSTR_REGION) {
+            open = &p->stages[p->n_stages++];
+            open->router = key > 0 ? key : 0;
+            open->first_unit = p->n_stage_units;
+            open->n_units = 0;
+            open_key = key;
+        }
+        i->stage = p->n_stages - 1;
+        if (!stage_add_instr(p, open, i))
+            return false;
+        if (i->kind == BS_INSTR_REGION)
+            open = NULL;
+    }
+    return true;
+}
+
+static void part_units(bs_plan *p)
+{
+    for (int32_t k = 0; k < p->n_parts; k++)
+        for (int32_t i = p->parts[k].first; i < p->parts[k].first + p->parts[k].count; i++)
+            if (p->instrs[i].kind == BS_INSTR_OP && p->nodes[p->instrs[i].node].unit)
+                p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
+}
+
+/* --------------------------------------------------------------------------------------------------- sizes */
+
+/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
+static void size_lanes(bs_plan *p)
+{
+    uint64_t largest = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const uint64_t bytes = p->nodes[n].unit ? bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]) : 0;
+        largest = bytes > largest ? bytes : largest;
+    }
+    p->chunk_bytes = (uint64_t)bs_or_default(p->desc.chunk_bytes, 262144);
+    p->lanes = bs_or_default(p->desc.lanes, 2);
+    const uint64_t piece = largest > p->chunk_bytes ? largest : p->chunk_bytes;
+    p->lane_bytes = (bs_add_u64(piece, 5 * BS_PAGE_BYTES - 1)) & ~(uint64_t)(BS_PAGE_BYTES - 1);
+}
+
+bool bs_plan_stages(bs_plan *p, bs_error *error)
+{
+    for (int32_t u = 1; u < p->n_units; u++) {
+        const uint64_t bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
+        p->largest_unit_bytes = bytes > p->largest_unit_bytes ? bytes : p->largest_unit_bytes;
+    }
+    if (!bs_plan_streams(p))
+        return true;
+    part_units(p);
+    if (!find_stages(p))
+        return bs_refuse(error, BS_ERROR_LIMIT, "the plan's stages need more than %d units", p->max_stage_units);
+    p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
+    if (p->slot_bytes < p->largest_unit_bytes) {
+        const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
+        bs_fail_arena(error, &slots, p->largest_unit_bytes, "the weights of the largest block");
+        return false;
+    }
+    p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
+    size_lanes(p);
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------------- asking */
+
+void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
+{
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, plan->slot_bytes, plan->largest_unit_bytes, plan->all_unit_bytes};
+    *stream = s;
+}
+
+bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
+{
+    if (unit < 0 || unit >= plan->n_units - 1)
+        return BS_ERROR_ARGUMENT;
+    const bs_plan_unit *u = &plan->units[unit + 1];
+    const bs_domain *domain = &plan->graph->domains[u->domain];
+    memset(facts, 0, sizeof *facts);
+    snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
+    facts->router = u->domain ? domain->router : 0;
+    facts->path = u->domain ? domain->path : -1;
+    facts->slot_bytes = u->prepared_bytes;
+    return BS_OK;
+}
+
+bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+{
+    if (stage < 0 || stage >= plan->n_stages)
+        return BS_ERROR_ARGUMENT;
+    const bs_trace_stage *s = &plan->stages[stage];
+    facts->router = s->router;
+    facts->n_units = s->n_units;
+    if (units)
+        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
+    return BS_OK;
+}
+/* ==== end src/plan_stream.c =================================================================== */
 
 /* ==== begin src/plan_fuse.c =================================================================== */
 /* plan_fuse.c - chains of nodes that one kernel does in a single pass: an epilogue that need not go through memory.
@@ -14665,7 +17060,8 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
 {
     const bs_node_plan *p = &plan->nodes[node];
     const bs_node *n = &plan->graph->nodes[node];
-    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows); /* `like` told the domain: it is not read */
+    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows) || bs_node_is(n, &bs_op_segments) ||
+                       bs_node_is(n, &bs_op_segment_spread); /* the second operand told the domain: it is not read */
     *count = p->fusion ? fusions[p->fusion - 1].operands : cells ? 1 : n->n_in;
     return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
 }
@@ -14742,7 +17138,8 @@ void bs_lower_places(bs_lowering *l);
 
 bool bs_lower_is_view(const bs_node *node)
 {
-    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_scatter);
+    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
+           bs_node_is(node, &bs_op_scatter);
 }
 
 bool bs_lower_is_packed(const bs_lowering *l, const bs_node *node)
@@ -14797,13 +17194,18 @@ static int32_t part_find(bs_lowering *l, int32_t region, int32_t domain)
     return p->n_parts++;
 }
 
-/* Parts of one region are the paths of one router, or the top-level domain itself. */
-static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain)
+/* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
+static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
-    for (int32_t i = 0; i < l->plan->n_parts; i++)
-        if (l->plan->parts[i].region == region)
-            return d->kind == BS_DOMAIN_PATH ? l->plan->parts[i].router == d->router : l->plan->parts[i].domain == domain;
+    for (int32_t i = 0; i < l->plan->n_parts; i++) {
+        const bs_part *part = &l->plan->parts[i];
+        if (part->region != region)
+            continue;
+        if (d->kind == BS_DOMAIN_PATH)
+            return part->router == d->router;
+        return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
+    }
     return true;
 }
 
@@ -14822,6 +17224,8 @@ static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
+    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
     if (bs_node_is(node, &bs_op_gather))
@@ -14856,9 +17260,11 @@ static void assign_home(bs_lowering *l, int32_t n)
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain))
+    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
+    if (l->plan->nodes[n].unit)
+        l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
     close_read_regions(l, node, l->home[n]);
 }
 
@@ -14910,7 +17316,7 @@ static bool is_planar(const bs_lowering *l, int32_t value)
     for (;;) {
         const bs_node *node = &l->g->nodes[l->g->values[value].node];
         if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-            return node->n_in == 0 || bs_node_is(node, &bs_op_rows);
+            return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
         value = bs_node_in(l->g, node)[0];
         const bs_place place = l->plan->values[value].place;
         if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
@@ -14922,7 +17328,6 @@ static bool is_planar(const bs_lowering *l, int32_t value)
  * do. */
 static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
-    (void)index;
     const int32_t value = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
@@ -14930,6 +17335,8 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
+    if (bs_node_is(node, &bs_op_state_append) && index == 1)
+        return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
@@ -15015,7 +17422,8 @@ static bool is_not_copied(bs_lowering *l, int32_t n, int32_t index, void *user)
 static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    return !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 0);
+    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
+    return !(writes && index == 0);
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
@@ -15368,7 +17776,7 @@ static void emit_ending(bs_lowering *l, int32_t n)
     bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
-    i->domain = 0;
+    i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
 }
 
@@ -15740,18 +18148,30 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_instrs, at_workspace, bytes;
-    int32_t max_instrs;
+    uint64_t at_live, at_nodes, at_values, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_units, max_stage_units;
 } plan_layout;
 
-static void plan_layout_make(const bs_graph *g, plan_layout *l)
+/* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
+static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
+{
+    const int32_t stages = streams ? g->n_nodes + BS_MAX_REGIONS : 0;
+    l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + BS_MAX_PARTS : 0;
+    l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
+    l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
+    l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
+}
+
+static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
     l->max_instrs = 4 * g->n_nodes + g->n_operands + BS_MAX_REGIONS;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
     l->at_instrs = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_workspace = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    layout_streaming(g, streams, l);
     const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
     l->bytes = l->at_workspace + (lower > memory ? lower : memory);
 }
@@ -15759,16 +18179,15 @@ static void plan_layout_make(const bs_graph *g, plan_layout *l)
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
-    (void)desc;
     if (!graph || graph->status != BS_OK)
         return 0;
-    plan_layout_make(graph, &l);
+    plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
     return (size_t)l.bytes;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-static uint64_t canonical_bytes(const bs_graph *g, const bs_node *node)
+uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
@@ -15790,12 +18209,13 @@ static void plan_node(bs_plan *p, int32_t n)
         w += 2 * margin;
     }
     np->tier = p->tier;
-    np->prepared_bytes = canonical_bytes(g, node);
+    np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     if (op->plan)
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    np->prepared_offset = p->weight_bytes;
-    p->weight_bytes += bs_align_u64(np->prepared_bytes);
-    const uint64_t staging = canonical_bytes(g, node);
+    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
+    np->prepared_offset = *used;
+    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
+    const uint64_t staging = np->unit ? 0 : bs_plan_canonical_bytes(g, node);
     p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
     p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
 }
@@ -15810,6 +18230,9 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
     if (d->patch_size < 0 || d->patch_size > 8192)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "patch size %d, expected 0 .. 8192", d->patch_size);
+    if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
+                         BS_MAX_LANES);
     return true;
 }
 
@@ -15819,12 +18242,13 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
     if (!bs_plan_live(p, error))
         return false;
     bs_plan_fuse(p);
+    bs_plan_units(p);
     if (!bs_plan_lower(p, workspace, error))
         return false;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    return bs_plan_memory(p, workspace, error);
+    return bs_plan_stages(p, error) && bs_plan_memory(p, workspace, error);
 }
 
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
@@ -15840,7 +18264,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
-    plan_layout_make(graph, &l);
+    plan_layout_make(graph, desc->slot_bytes > 0, &l);
     const size_t mark = arena->used;
     uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
     if (!memory) {
@@ -15858,6 +18282,11 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
     p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
+    p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
+    p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
+    p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
+    p->max_units = l.max_units;
+    p->max_stage_units = l.max_stage_units;
     if (plan_make(p, memory + l.at_workspace, error))
         return p;
     arena->used = mark;
@@ -15919,11 +18348,15 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     bs_sizes sizes;
     bs_plan_sizes(plan, &sizes);
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, NULL), (unsigned long long)sizes.transient,
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
         (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say(&r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
         (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, plan->threads, bs_tier_name(plan->tier),
         plan->threads, (unsigned long long)plan->weight_bytes);
+    if (bs_plan_streams(plan))
+        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
+            (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,
+            (unsigned long long)plan->lane_bytes);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_REGION)
@@ -15990,6 +18423,8 @@ struct bs_session {
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
     uint64_t *state_bytes;
+    int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
+    int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
@@ -16013,6 +18448,14 @@ void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, in
 /* Row of the ROWS or PATCHES domain above, counted from the first of all. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
+/* segment.c: what inputs say of segments, checked and kept for the run */
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
+int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
+bs_status bs_segments_begin(bs_session *session, bs_error *error);
+void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
+/* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
+void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
+
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
@@ -16022,6 +18465,134 @@ void bs_execute(bs_session *session);
 
 #endif
 /* ==== end src/session.h ======================================================================= */
+
+/* ==== begin src/segment.c ===================================================================== */
+/* segment.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended rows go.
+ * Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
+ * Relies on session.h. Must never let a number that was not checked reach an address. */
+/* #include "session.h" */
+/* #include "structure.h" */
+
+#define PAST_MOST ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
+
+/* -------------------------------------------------------------------------------------------------- room */
+
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
+{
+    if (plan->graph->domains[domain].kind != BS_DOMAIN_SEGMENTS || !plan->domains[domain].live)
+        return 0;
+    return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
+}
+
+/* Whether node n reads `value` as the number of tokens that caches hold. */
+static bool reads_as_past(const bs_plan *plan, int32_t n, int32_t value)
+{
+    const bs_node *node = &plan->graph->nodes[n];
+    const int32_t *in = bs_node_in(plan->graph, node);
+    if (bs_node_is(node, &bs_op_state_append))
+        return in[2] == value;
+    return bs_node_is(node, &bs_op_attention) && node->n_in == 6 && in[5] == value;
+}
+
+int64_t bs_past_room(const bs_plan *plan, int32_t node)
+{
+    const int32_t value = plan->graph->nodes[node].first_out;
+    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input))
+        return 0;
+    for (int32_t n = node + 1; n < plan->graph->n_nodes; n++)
+        if (plan->node_live[n] && reads_as_past(plan, n, value))
+            return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
+    return 0;
+}
+
+/* -------------------------------------------------------------------------------------------------- begin */
+
+static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
+{
+    const bs_buffer *b = &s->bound[node];
+    return ((const int32_t *)b->data)[index * b->stride[0]];
+}
+
+static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
+{
+    const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
+    const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
+    const char *name = bs_node_name(&s->graph->nodes[node]);
+    int32_t *offsets = s->offsets[domain];
+    offsets[0] = 0;
+    for (int64_t g = 0; g < segments; g++) {
+        const int32_t length = bound_i32(s, node, g);
+        if (length < 0 || length > rows - offsets[g])
+            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d rows, of %d in all %d are left", name, (long long)g, length,
+                           rows, rows - offsets[g]);
+        offsets[g + 1] = offsets[g] + length;
+    }
+    if (offsets[segments] != rows)
+        return bs_fail(error, BS_ERROR_DATA, "\"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+    return BS_OK;
+}
+
+static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
+{
+    const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
+    for (int64_t g = 0; g < segments; g++) {
+        s->past[node][g] = bound_i32(s, node, g);
+        if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
+            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+                           bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
+    }
+    return BS_OK;
+}
+
+bs_status bs_segments_begin(bs_session *session, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t d = 1; d < session->graph->n_domains && status == BS_OK; d++)
+        if (session->offsets[d])
+            status = begin_offsets(session, d, error);
+    for (int32_t n = 1; n < session->graph->n_nodes && status == BS_OK; n++)
+        if (session->past[n])
+            status = begin_past(session, n, error);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- run */
+
+/* Of the rows that a node makes, or takes. */
+static int32_t segment_domain(const bs_graph *g, const bs_node *node)
+{
+    if (g->domains[node->domain].kind == BS_DOMAIN_SEGMENTS)
+        return node->domain;
+    return g->values[bs_node_in(g, node)[0]].domain;
+}
+
+void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
+{
+    const bs_session *s = c->session;
+    const int32_t domain = segment_domain(s->graph, call->node);
+    call->row = row;
+    call->piece = 0;
+    call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
+    call->offsets = s->offsets[domain];
+}
+
+void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)
+{
+    const bs_session *s = c->session;
+    const bs_graph *g = s->graph;
+    const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
+    const bs_buffer *state = &s->bound[g->values[in[0]].node];
+    const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
+    const int32_t window = (int32_t)state->dim[1], position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
+    operand->data = NULL;
+    if (offsets[segment + 1] - row > window)
+        return;
+    const ptrdiff_t at = (ptrdiff_t)(segment * state->stride[0] + position % window * state->stride[1]);
+    operand->data = (uint8_t *)state->data + at * (ptrdiff_t)bs_dtype_bytes(operand->dtype);
+    for (int32_t k = 0; k < operand->rank; k++)
+        operand->stride[k] = (ptrdiff_t)state->stride[k + 2];
+}
+/* ==== end src/segment.c ======================================================================= */
 
 /* ==== begin src/move.c ======================================================================== */
 /* move.c - finding the rows of a value, and moving them: load, store, fill, reduce.
@@ -16112,6 +18683,10 @@ static void operand_bound(const bs_context *c, int32_t node, bs_operand *o)
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
+    if (c->session->past[node]) { /* the copy that was checked */
+        o->data = c->session->past[node];
+        o->stride[0] = 1;
+    }
 }
 
 /* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
@@ -16357,6 +18932,10 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
     const bs_node *node = &g->nodes[i->node];
     if (i->target == 0) { /* an output or a state */
         operand_extent(c, i->value, row, o);
+        if (bs_node_is(node, &bs_op_state_append)) {
+            bs_segment_append(c, i, row, o);
+            return;
+        }
         operand_bound(c, bs_node_is(node, &bs_op_output) ? i->node : g->values[bs_node_in(g, node)[0]].node, o);
         return;
     }
@@ -16387,7 +18966,7 @@ void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
     bs_operand_make(c, i->value, row, &from);
     operand_target(c, i, row, &to);
     if (!to.data)
-        return; /* an output that is not asked for */
+        return; /* an output that is not asked for, or older than a cache's window */
     move_row(&to, &from);
     zero_around(c, i->target, &to);
 }
@@ -16975,8 +19554,11 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->rows = rows;
     call->prepared = s->weights + call->plan->prepared_offset;
     call->scratch = c->scratch + s->plan->kernel_scratch_offset;
+    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
-        bs_operand_make(c, in[i], s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+        bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+    if (across)
+        bs_segment_call(c, row, call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
 }
@@ -17040,7 +19622,9 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
     call_prepare(c, node, row, rows, &call);
     if (band <= 0)
         zero_margins(c, &call);
-    if (band >= 0) {
+    if (call.plan->pieces > 0) {
+        call.piece = band;
+    } else if (band >= 0) {
         bs_rect *r = &call.out[0].rect;
         const int32_t y0 = r->y0 + band * BAND_ROWS;
         if (y0 >= r->y1)
@@ -17121,6 +19705,8 @@ static int32_t bands_of(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int64_t h, w;
+    if (i->kind == BS_INSTR_OP && s->plan->nodes[i->node].pieces > 0)
+        return s->plan->nodes[i->node].pieces;
     if (i->kind != BS_INSTR_OP || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
         s->graph->values[node->first_out].rank != 3)
         return 0;
@@ -17418,6 +20004,18 @@ static void carve_session(carver *c, const bs_plan *p, bs_session *s)
         if (s->chosen)
             s->chosen[r] = chosen;
     }
+    s->offsets = carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    for (int32_t d = 1; d < g->n_domains; d++) {
+        int32_t *offsets = carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        if (s->offsets)
+            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
+    }
+    s->past = carve(c, nodes, sizeof(int32_t *));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        int32_t *past = carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
+        if (s->past)
+            s->past[n] = bs_past_room(p, n) ? past : NULL;
+    }
     s->weights = carve(c, p->weight_bytes, 1);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         uint8_t *memory = is_live_state(p, n) ? carve(c, state_bytes(p, n), 1) : NULL;
@@ -17584,7 +20182,7 @@ static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const b
 
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
-    const bs_session_desc none = {NULL, {NULL, NULL, NULL, NULL}};
+    const bs_session_desc none = {.platform = NULL};
     bs_sizes sizes;
     if (!memory || !plan) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
@@ -17793,7 +20391,7 @@ static bs_status count_rows(bs_session *s, bs_error *error)
         const bs_domain *domain = &g->domains[d];
         bs_rows_state *rows = &s->root.domains[d];
         memset(rows, 0, sizeof *rows);
-        if (domain->kind == BS_DOMAIN_ROWS)
+        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
             rows->count = (int32_t)s->dims[domain->rows];
         if (domain->kind == BS_DOMAIN_PATCHES) {
             const int64_t size = s->plan->domains[d].size;
@@ -17837,9 +20435,11 @@ static void run_end(bs_session *s)
 
 static bool writes_states(const bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (s->plan->node_live[n] && bs_node_is(&s->graph->nodes[n], &bs_op_state_write))
+    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
+        const bs_node *node = &s->graph->nodes[n];
+        if (s->plan->node_live[n] && (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append)))
             return true;
+    }
     return false;
 }
 
@@ -17853,6 +20453,7 @@ bs_status bs_run(bs_session *session, bs_error *error)
     status = status == BS_OK ? derive_extents(session, error) : status;
     status = status == BS_OK ? check_bound(session, error) : status;
     status = status == BS_OK ? count_rows(session, error) : status;
+    status = status == BS_OK ? bs_segments_begin(session, error) : status;
     if (status != BS_OK)
         return status;
     run_begin(session);
@@ -17902,7 +20503,8 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 
 /* ==== begin src/model.h ======================================================================= */
 /* model.h - a model file: the graph and the weights that a GGUF file carries.
- * Owns the meaning of the "brainstorm.*" keys. Relies on gguf.h for bytes, on graph.h and op.h to rebuild the graph.
+ * Owns the meaning of the "brainstorm.*" keys and of records. Relies on gguf.h for bytes, on graph.h and op.h to rebuild
+ * the graph.
  * Must never trust the file, nor know how a graph is planned or run. The format is described in docs/format.md. */
 #ifndef BS_MODEL_H
 #define BS_MODEL_H
@@ -17917,13 +20519,19 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 #define BS_MODEL_MAX_SYMBOLS 64
 #define BS_MODEL_MAX_PARAMS 32
 
+/* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
+#define BS_MODEL_HEAD_BYTES 256
+#define BS_MODEL_HEAD_MAGIC 0x43525342u /* "BSRC" */
+#define BS_MODEL_HEAD_VERSION 1u
+#define BS_MODEL_PAGE 4096 /* records of files that can be streamed start at multiples of it */
+
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
     uint64_t name_at; /* of the string, its length included */
-    uint64_t offset, bytes;
+    uint64_t offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
-    uint32_t crc32;
+    uint32_t crc32; /* of what follows the head */
 } bs_model_block;
 
 typedef struct bs_model_weight {
@@ -17942,8 +20550,12 @@ struct bs_model {
     bs_gguf gguf;
     const bs_platform *platform; /* of a file that bs_model_close closes; NULL for other sources */
     int64_t file;
+    int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
+    uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
+    bool buffered; /* stream_file is left alone */
     char name[BS_MAX_NAME];
-    int32_t opset, scale;
+    uint64_t file_id;
+    int32_t version, opset, scale;
     int32_t n_nodes, n_values, n_operands, n_blocks, n_weights, n_symbols;
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
@@ -17964,6 +20576,20 @@ typedef struct bs_model_walk {
     bs_cursor op, name, in_count, in, param_count, param, block;
     int32_t index; /* of the node read last; -1 before the first */
 } bs_model_walk;
+
+/* Bytes of the head that each record of this file has. */
+static inline uint32_t bs_model_head_bytes(const bs_model *model)
+{
+    return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
+}
+
+/* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
+bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+
+/* Fills in the streaming half of a source, if the file can be streamed. */
+void bs_model_stream_source(const bs_model *model, bs_weights *weights);
+/* What offset, size and buffer of a fetch must be multiples of; 0 when the file cannot be streamed. */
+uint32_t bs_model_fetch_alignment(const bs_model *model);
 
 void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
@@ -18264,6 +20890,234 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 }
 /* ==== end src/model_build.c =================================================================== */
 
+/* ==== begin src/model_record.c ================================================================ */
+/* model_record.c - records: their heads, streaming from them, and the check of a whole file.
+ * Relies on model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut short or
+ * overwritten while it is open. */
+/* #include "model.h" */
+
+/* -------------------------------------------------------------------------------------------------- heads */
+
+static uint32_t head_u32(const uint8_t *head, size_t at)
+{
+    uint32_t n;
+    memcpy(&n, head + at, sizeof n);
+    return n;
+}
+
+static uint64_t head_u64(const uint8_t *head, size_t at)
+{
+    uint64_t n;
+    memcpy(&n, head + at, sizeof n);
+    return n;
+}
+
+static bool bytes_are_zero(const uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (data[i] != 0)
+            return false;
+    return true;
+}
+
+/* What is wrong with the head of that block's record; NULL: nothing. The layout is in docs/format.md. */
+static const char *head_fault(const bs_model *model, int32_t index, const uint8_t *head)
+{
+    const bs_model_block *block = &model->blocks[index];
+    if (head_u32(head, 0) != BS_MODEL_HEAD_MAGIC)
+        return "does not begin with \"BSRC\"";
+    if (head_u32(head, 4) != BS_MODEL_HEAD_VERSION)
+        return "has a head of another version";
+    if (head_u64(head, 24) != model->file_id)
+        return "is of another file";
+    if (head_u32(head, 8) != (uint32_t)index)
+        return "is that of another block";
+    if (head_u32(head, 12) != block->crc32)
+        return "has another CRC-32 in its head than the file's index";
+    if (head_u64(head, 16) != block->bytes)
+        return "has another length in its head than the file's index";
+    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32) ? NULL : "has a head with bytes that should be zero";
+}
+
+/* ---------------------------------------------------------------------------------------------- streaming */
+
+/* The handle and the alignment that streaming reads use. */
+static bool stream_is_direct(const bs_model *model)
+{
+    return model->stream_file >= 0 && model->stream_alignment > 1 && !model->buffered;
+}
+
+static int64_t stream_handle(const bs_model *model)
+{
+    return model->stream_file >= 0 && !model->buffered ? model->stream_file : model->file;
+}
+
+uint32_t bs_model_fetch_alignment(const bs_model *model)
+{
+    if (bs_model_can_stream(model, NULL) != BS_OK)
+        return 0;
+    return stream_is_direct(model) ? model->stream_alignment : 1;
+}
+
+bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
+{
+    if (model->version < 2)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "a model file of version %d cannot be streamed: write it anew in version %d",
+                       model->version, BS_MODEL_VERSION);
+    if (model->gguf.alignment % BS_MODEL_PAGE != 0)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "records aligned to %llu bytes cannot be streamed: they must be to %d",
+                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+    return BS_OK;
+}
+
+static bs_status stream_locate(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset)
+{
+    const bs_model *model = user;
+    if (info->handle >= (uint64_t)model->n_weights)
+        return BS_ERROR_ARGUMENT;
+    *block = model->weights[info->handle].block;
+    *offset = model->weights[info->handle].offset;
+    return BS_OK;
+}
+
+static bs_status stream_record(const void *user, int32_t index, bs_record *record)
+{
+    const bs_model *model = user;
+    memset(record, 0, sizeof *record);
+    if (index < 0 || index >= model->n_blocks)
+        return BS_ERROR_ARGUMENT;
+    const bs_model_block *block = &model->blocks[index];
+    record->offset = block->offset;
+    record->bytes = block->bytes;
+    record->head_bytes = block->bytes ? BS_MODEL_HEAD_BYTES : 0;
+    record->crc32 = block->crc32;
+    return BS_OK;
+}
+
+/* From the handle for streaming. What went through the page cache need not stay there: it is read once a load. */
+static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_platform *p = model->platform;
+    const int64_t file = stream_handle(model);
+    const int64_t got = p->file_read(p->user, file, offset, buffer, bytes);
+    if (got > 0 && p->file_forget && !stream_is_direct(model))
+        p->file_forget(p->user, file, offset, (uint64_t)got);
+    return got;
+}
+
+/* A direct read may ask beyond the file's end, up to the next multiple: the end comes back as a shorter read. */
+static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_model *model = user;
+    const uint64_t size = model->gguf.source.size, mask = stream_is_direct(model) ? model->stream_alignment - 1 : 0;
+    const uint64_t end = bs_add_u64(size, mask) & ~mask;
+    if (((offset | bytes | (uintptr_t)buffer) & mask) != 0 || offset > end || bytes > end - offset)
+        return BS_ERROR_ARGUMENT;
+    const uint64_t left = offset < size ? size - offset : 0, there = left < bytes ? left : bytes;
+    if (there == 0)
+        return BS_OK;
+    if (!model->platform)
+        return bs_source_read(&model->gguf.source, offset, buffer, there);
+    const int64_t got = stream_file_read(model, offset, buffer, bytes);
+    return got >= 0 && (uint64_t)got >= there ? BS_OK : BS_ERROR_IO;
+}
+
+static bs_status stream_verify(const void *user, int32_t index, const void *head)
+{
+    const bs_model *model = user;
+    if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
+        return BS_ERROR_ARGUMENT;
+    return head_fault(model, index, head) ? BS_ERROR_FORMAT : BS_OK;
+}
+
+void bs_model_stream_source(const bs_model *model, bs_weights *weights)
+{
+    if (bs_model_can_stream(model, NULL) != BS_OK)
+        return;
+    weights->locate = stream_locate;
+    weights->record = stream_record;
+    weights->fetch = stream_fetch;
+    weights->verify = stream_verify;
+    weights->fetch_alignment = bs_model_fetch_alignment(model);
+    weights->serial = !model->gguf.source.memory && !model->gguf.source.reader.concurrent;
+}
+
+/* -------------------------------------------------------------------------------------------------- check */
+
+static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
+{
+    uint8_t head[BS_MODEL_HEAD_BYTES];
+    const bs_status status = bs_source_read(&model->gguf.source, model->blocks[index].offset, head, sizeof head);
+    if (status != BS_OK)
+        return bs_fail(error, status, "the record of block %d could not be read", index);
+    const char *const fault = head_fault(model, index, head);
+    return fault ? bs_fail(error, BS_ERROR_FORMAT, "the record of block %d %s", index, fault) : BS_OK;
+}
+
+static bs_status check_crc(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    uint8_t piece[512];
+    uint32_t crc = 0;
+    for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
+        const uint64_t left = block->bytes - at;
+        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
+        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(error, status, "the record of block %d could not be read", index);
+        crc = bs_crc32(crc, piece, bytes);
+        at += bytes;
+    }
+    if (crc == block->crc32)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", index, (unsigned)crc,
+                   (unsigned)block->crc32);
+}
+
+/* Zeros from `at` to `end`, both absolute. */
+static bs_status check_gap(const bs_model *model, int32_t index, uint64_t at, uint64_t end, bs_error *error)
+{
+    uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
+    while (at < end) {
+        const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+        const bs_status status = bs_source_read(&model->gguf.source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(error, status, "the record of block %d could not be read", index);
+        if (!bytes_are_zero(piece, bytes))
+            return bs_fail(error, BS_ERROR_FORMAT, "the record of block %d is not zero between its weights", index);
+        at += bytes;
+    }
+    return BS_OK;
+}
+
+static bs_status check_gaps(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    uint64_t at = block->offset + BS_MODEL_HEAD_BYTES;
+    bs_status status = BS_OK;
+    for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
+        status = check_gap(model, index, at, model->weights[w].offset, error);
+        at = model->weights[w].offset + model->weights[w].bytes;
+    }
+    return status == BS_OK ? check_gap(model, index, at, block->offset + block->bytes, error) : status;
+}
+
+bs_status bs_model_check(const bs_model *model, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t i = 0; status == BS_OK && i < model->n_blocks; i++) {
+        const bool head = model->blocks[i].bytes > 0 && model->version >= 2; /* version 1 promised neither head nor zeros */
+        if (head)
+            status = check_head(model, i, error);
+        if (status == BS_OK)
+            status = check_crc(model, i, error);
+        if (status == BS_OK && head)
+            status = check_gaps(model, i, error);
+    }
+    return status;
+}
+/* ==== end src/model_record.c ================================================================== */
+
 /* ==== begin src/model_weights.c =============================================================== */
 /* model_weights.c - the weights of a model file as a source for sessions, and what can be asked of a file.
  * Relies on model.h. Must never keep state between calls: several threads may read weights of one model when the
@@ -18330,7 +21184,8 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_model_weights(const bs_model *model)
 {
-    const bs_weights weights = {model, model_weight_find, model_weight_load, model_weight_map};
+    bs_weights weights = {.user = model, .find = model_weight_find, .read = model_weight_load, .map = model_weight_map};
+    bs_model_stream_source(model, &weights);
     return weights;
 }
 
@@ -18340,7 +21195,7 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
-    facts->version = BS_MODEL_VERSION;
+    facts->version = model->version;
     facts->opset = model->opset;
     facts->scale = model->scale;
     facts->nodes = model->n_nodes;
@@ -18350,6 +21205,8 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
     facts->symbols = model->n_symbols;
     facts->file_bytes = model->gguf.source.size;
     facts->alignment = model->gguf.alignment;
+    facts->fetch_alignment = bs_model_fetch_alignment(model);
+    facts->direct = facts->fetch_alignment > 1;
     for (int32_t i = 0; i < model->n_weights; i++)
         facts->weight_bytes += model->weights[i].bytes;
 }
@@ -18389,58 +21246,10 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
         return BS_ERROR_IO;
     return BS_OK;
 }
-
-/* -------------------------------------------------------------------------------------------------- check */
-
-/* CRC-32 as in zip and PNG (polynomial 0xedb88320), half a byte at a time: 64 bytes of table. */
-static uint32_t crc32_update(uint32_t crc, const uint8_t *data, size_t bytes)
-{
-    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                       0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
-    for (size_t i = 0; i < bytes; i++) {
-        crc ^= data[i];
-        crc = crc >> 4 ^ table[crc & 15];
-        crc = crc >> 4 ^ table[crc & 15];
-    }
-    return crc;
-}
-
-static bs_status check_block(const bs_model *model, const bs_model_block *block, uint32_t *crc)
-{
-    uint8_t piece[512];
-    *crc = UINT32_MAX;
-    for (uint64_t at = 0; at < block->bytes;) {
-        const uint64_t left = block->bytes - at;
-        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
-        if (status != BS_OK)
-            return status;
-        *crc = crc32_update(*crc, piece, bytes);
-        at += bytes;
-    }
-    *crc ^= UINT32_MAX;
-    return BS_OK;
-}
-
-bs_status bs_model_check(const bs_model *model, bs_error *error)
-{
-    for (int32_t i = 0; i < model->n_blocks; i++) {
-        const bs_model_block *block = &model->blocks[i];
-        uint32_t crc;
-        const bs_status status = check_block(model, block, &crc);
-        if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", i);
-        if (crc != block->crc32)
-            return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", i, (unsigned)crc,
-                           (unsigned)block->crc32);
-    }
-    return BS_OK;
-}
 /* ==== end src/model_weights.c ================================================================= */
 
 /* ==== begin src/model.c ======================================================================= */
-/* model.c - opening a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
+/* model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model.h" */
 
@@ -18488,23 +21297,40 @@ static bs_status model_u32(const model_open *o, const char *key, uint32_t most, 
     return BS_OK;
 }
 
+/* What every record's head repeats. */
+static bs_status model_file_id(const model_open *o)
+{
+    const char *const key = "brainstorm.file.id";
+    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    if (o->model->version < 2)
+        return BS_OK;
+    if (!found)
+        return model_fail_key(o, key, "is missing");
+    if (found->is_array || found->type != BS_GGUF_U64)
+        return model_fail_key(o, key, "is not a u64");
+    bs_cursor cursor;
+    bs_gguf_cursor(&o->model->gguf, found, &cursor);
+    o->model->file_id = bs_cursor_u64(&cursor);
+    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+}
+
 static bs_status model_identity(const model_open *o)
 {
     char architecture[16];
-    int32_t version = 0;
+    bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
         return bs_fail(o->error, BS_ERROR_FORMAT, "a GGUF file of architecture \"%s\", not a brainstorm model", architecture);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.version", INT32_MAX, &version);
-    if (status == BS_OK && version != BS_MODEL_VERSION)
-        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected %d", version, BS_MODEL_VERSION);
+        status = model_u32(o, "brainstorm.version", INT32_MAX, &m->version);
+    if (status == BS_OK && (m->version < 1 || m->version > BS_MODEL_VERSION))
+        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected 1..%d", m->version, BS_MODEL_VERSION);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.opset", INT32_MAX, &o->model->opset);
-    if (status == BS_OK && (o->model->opset < 1 || o->model->opset > BS_MODEL_OPSET))
-        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", o->model->opset,
+        status = model_u32(o, "brainstorm.opset", INT32_MAX, &m->opset);
+    if (status == BS_OK && (m->opset < 1 || m->opset > BS_MODEL_OPSET))
+        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", m->opset,
                        BS_MODEL_OPSET);
-    return status;
+    return status == BS_OK ? model_file_id(o) : status;
 }
 
 static bs_status model_labels(const model_open *o)
@@ -18627,6 +21453,8 @@ static bs_status model_block_record(const model_open *o, int32_t index, int32_t 
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != block->bytes)
         return model_fail_entry(o, "block", index, "does not have the bytes of its tensor");
+    if (block->bytes < bs_model_head_bytes(o->model))
+        return model_fail_entry(o, "block", index, "has a record without room for its head");
     block->offset = tensor->offset;
     *last = number;
     return BS_OK;
@@ -18728,7 +21556,7 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
         return model_fail_entry(o, "weight", index, "is not in the order of blocks");
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const uint64_t used = first ? 0 : w[-1].offset + w[-1].bytes - block->offset;
+    const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
     if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
         return model_fail_entry(o, "weight", index, "does not lie in its block's record");
     if (first)
@@ -18834,17 +21662,25 @@ static bs_status model_nodes(const model_open *o)
     return BS_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------- open */
+/* ---------------------------------------------------------------------------------------------- all of it */
 
-static bs_status model_index(const model_open *o)
+bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
     bs_status (*const parts[])(const model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
                                                       model_blocks, model_weights, model_nodes};
+    const model_open open = {model, arena, error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)
-        status = parts[i](o);
+        status = parts[i](&open);
     return status;
 }
+/* ==== end src/model.c ========================================================================= */
+
+/* ==== begin src/model_open.c ================================================================== */
+/* model_open.c - where the bytes of a model file come from: memory, a caller's reader, or a file of the platform.
+ * Owns the two handles of a file: one for its index and for weights that stay, one for streaming.
+ * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
+/* #include "model.h" */
 
 /* A model without a source. NULL when it does not fit. */
 static bs_model *model_create(bs_arena *arena, bs_error *error)
@@ -18859,16 +21695,17 @@ static bs_model *model_create(bs_arena *arena, bs_error *error)
         return NULL;
     }
     memset(model, 0, sizeof *model);
+    model->stream_file = -1;
+    model->stream_alignment = 1;
     return model;
 }
 
 /* Gives everything back on failure. */
 static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
 {
-    const model_open open = {model, arena, error};
     bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
     if (status == BS_OK)
-        status = model_index(&open);
+        status = bs_model_index(model, arena, error);
     if (status == BS_OK)
         return model;
     bs_model_close(model);
@@ -18883,7 +21720,7 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
         bs_fail(error, BS_ERROR_ARGUMENT, "the model's memory is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0}, bytes};
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
     bs_model *model = model_create(arena, error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -18906,6 +21743,34 @@ static int64_t model_file_read(void *user, uint64_t offset, void *buffer, size_t
     return model->platform->file_read(model->platform->user, model->file, offset, buffer, bytes);
 }
 
+static bool model_stream_fits(uint64_t bytes, uint64_t wanted_bytes, uint32_t alignment)
+{
+    return bytes == wanted_bytes && alignment > 0 && alignment <= BS_MODEL_PAGE && (alignment & (alignment - 1)) == 0;
+}
+
+/* A second handle, for large reads past the page cache. What does not work is left: the first handle serves as well. */
+static void model_open_stream(bs_model *model, bs_arena *arena, const char *path, uint64_t wanted_bytes)
+{
+    const bs_platform *p = model->platform;
+    const size_t mark = arena->used;
+    uint8_t *room = p->file_open_direct ? bs_arena_take(arena, 2 * BS_PROBE_BYTES - BS_ALIGNMENT) : NULL;
+    arena->used = mark; /* nothing else is taken while the probe is in use */
+    if (!room)
+        return;
+    uint64_t bytes = 0;
+    uint32_t alignment = 0;
+    uint8_t *probe = room + (-(uintptr_t)room & (BS_PROBE_BYTES - 1));
+    model->stream_file = p->file_open_direct(p->user, path, probe, &bytes, &alignment);
+    if (model->stream_file < 0)
+        return;
+    model->stream_alignment = alignment;
+    if (model_stream_fits(bytes, wanted_bytes, alignment))
+        return;
+    p->file_close(p->user, model->stream_file);
+    model->stream_file = -1;
+    model->stream_alignment = 1;
+}
+
 bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const char *path, bs_error *error)
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
@@ -18917,7 +21782,7 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     bs_model *model = model_create(arena, error);
     if (!model)
         return NULL;
-    bs_source source = {NULL, {model, model_file_read, 0}, 0};
+    bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
     model->file = p->file_open(p->user, path, &source.size);
     if (model->file < 0) {
         arena->used = mark;
@@ -18925,14 +21790,25 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
         return NULL;
     }
     model->platform = p;
+    model_open_stream(model, arena, path, source.size);
     return model_finish(model, &source, arena, mark, error);
 }
 
 void bs_model_close(bs_model *model)
 {
-    if (model && model->platform)
-        model->platform->file_close(model->platform->user, model->file);
-    if (model)
-        model->platform = NULL;
+    if (!model)
+        return;
+    const bs_platform *p = model->platform;
+    if (p && model->stream_file >= 0)
+        p->file_close(p->user, model->stream_file);
+    if (p)
+        p->file_close(p->user, model->file);
+    model->platform = NULL;
+    model->stream_file = -1;
 }
-/* ==== end src/model.c ========================================================================= */
+
+void bs_model_use_buffered(bs_model *model)
+{
+    model->buffered = true;
+}
+/* ==== end src/model_open.c ==================================================================== */

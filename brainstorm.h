@@ -81,6 +81,8 @@
  *   scatter / gather   move rows by a decision
  *   plan      one fixed sequence of instructions and the offset of every byte, made ahead from the maxima;
  *             what varies in a run (row counts, extents) is data that the instructions read
+ *   segments  rows grouped by lengths that a run brings: sequences of tokens, with attention inside each and caches
+ *             that outlive a run. A domain like any other: rows can be routed
  *   session   everything mutable of one running network: bindings, state, thread pool, decisions
  *
  *   The way of data:   build -> check -> plan (bytes are known) -> session -> bind, run, run, run ...
@@ -97,7 +99,8 @@
  *   A session is used by one thread at a time; it runs its own pool inside bs_run, which blocks.
  *   Results are the same bytes for any number of threads and either order of execution (within a tier).
  *
- * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router. Little-endian hosts.
+ * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router. Little-endian hosts. Segments do not nest, and what
+ *   works across their rows (attention, reductions) stands outside routers: gather first.
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H
@@ -213,14 +216,22 @@ typedef struct bs_platform {
     void (*gate_unlock)(void *user, void *storage);
     void (*gate_wait)(void *user, void *storage); /* called locked; may wake spuriously */
     void (*gate_wake)(void *user, void *storage); /* called locked; wakes all */
-    /* Files, read only. open returns a handle >= 0 or -1; read returns bytes read (short = end) or -1. */
+    /* Files, read only. open returns a handle >= 0 or -1; read returns bytes read (short = end) or -1. When weights are
+     * streamed, several reader threads read one file at once. */
     int64_t (*file_open)(void *user, const char *path, uint64_t *size_bytes);
     int64_t (*file_read)(void *user, int64_t file, uint64_t offset, void *buffer, size_t bytes);
     void (*file_close)(void *user, int64_t file);
+    /* Opens for large aligned reads that should not fill the page cache (O_DIRECT on Linux, probed by a real aligned
+     * read of one block). *alignment: what offset, size and buffer of file_read must be multiples of, at most 4096;
+     * 1 = buffered after all. probe: BS_PROBE_BYTES at a multiple of that, to try a read with. NULL = file_open serves. */
+    int64_t (*file_open_direct)(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment);
+    /* These bytes will not be read again soon: the cache need not hold them. NULL = nothing. */
+    void (*file_forget)(void *user, int64_t file, uint64_t offset, uint64_t bytes);
 } bs_platform;
 
 #define BS_THREAD_BYTES 64
 #define BS_GATE_BYTES 128
+#define BS_PROBE_BYTES 4096
 
 const bs_platform *bs_platform_default(void); /* NULL when built with BS_NO_POSIX */
 
@@ -449,6 +460,42 @@ bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like);
 /* Rows back to a root value [N, ...]. */
 bs_value bs_collect(bs_graph *graph, bs_value cells);
 
+/* Rows grouped in segments: tokens of sequences, patches of frames. x: a root value [n, ...]; lengths: a root *input* i32
+ * [s], the rows of each segment in this run: >= 0, together n, else the run is BS_ERROR_DATA before anything has run. The
+ * rows of x become the cells [...] of a domain of their own, segment 0's first; routers, blocks, gathers and bs_collect
+ * take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain. */
+bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths);
+/* Each cell gets its segment's row [...] of `parent`, a root value [s, ...]. like: any cells of the segments. */
+bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like);
+
+typedef enum bs_segment_mode { BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX } bs_segment_mode;
+typedef struct bs_segment_reduce_desc { const char *name; int32_t mode; } bs_segment_reduce_desc;
+/* One row a segment: f32 cells [...] -> a root value [s, ...]. Sums run from a segment's first row to its last, in f32. An
+ * empty segment gives zeros. desc may be NULL: the last row. */
+bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc);
+
+/* Causal attention of many heads inside each segment, behind what a cache holds of it. q, k, v: f32 [d] cells of one
+ * segment domain; head h has elements h d/heads .. of each. past_k, past_v: root values f32 [s, window, d], states as a
+ * rule; past: a root input i32 [s], the tokens that each sequence has already: 0 .. 2^30, else BS_ERROR_DATA as above.
+ * Row i of a segment stands at position p = past + i; position j < past lies in row j mod window of the cache; a row
+ * attends to the last `window` positions j <= p, its own among them:
+ *     sum_j softmax_j(q k_j / sqrt(d/heads) - slope_h (p - j)) v_j       (Vaswani et al. 2017)
+ * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, positions in rising order: a sequence
+ * in one run or token by token gives the same attention. The cache is not written: that is bs_state_append, at the end.
+ * past_k, past_v and past all id 0: no cache, a row attends to all before it in its segment. desc may be NULL. */
+typedef struct bs_attention_desc {
+    const char *name;
+    int32_t heads; /* [1] must divide d */
+    int32_t alibi;
+} bs_attention_desc;
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v, bs_value past,
+                      const bs_attention_desc *desc);
+/* At the end of a run, as bs_state_write: writes the cells of a segment domain behind what the cache, a state [s, window,
+ * ...cell], holds: row i of segment g to [g, (past[g] + i) mod window]. Only the last `window` rows of a segment are
+ * written. past: as for bs_attention. Make s a constant (sequences without rows have length 0): a state whose extents
+ * change starts anew. */
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past);
+
 /* A frame [C,H,W] -> cells of size x size pixels. What an op needs beyond its cell (the halo) is provided inside
  * the frame, and ops pad at the frame's edge, so the assembled result equals the untiled network.
  * like: cells of a frame whose extents are 1/k of this one's: joins their domain with k times their size. */
@@ -490,6 +537,10 @@ typedef struct bs_route_desc {
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
  * BINARY / THRESHOLD: f32 [1] added to the threshold. */
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
+/* Tells a router that is yet to come, by name, what it will probably decide: `score` is what it would see if it were run on
+ * what is known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one score a path.
+ * Weights of the paths it points to are read ahead when the plan streams them; else nothing is computed for it. */
+void bs_look_ahead(bs_graph *graph, bs_value score, const char *router);
 /* Rows of x that went to `path`. */
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
 /* BUDGET: log2 of loss per unit of cost at which the choice was made, a root value f32 [1]. */
@@ -551,6 +602,11 @@ typedef struct bs_plan_desc {
                            cells take one path); 0 = the graph's */
     int32_t n_forces;
     bs_force forces[BS_MAX_FORCES];
+    /* Streaming: 0 = the weights of every block are resident. Else those of blocks come and go in a slots arena of this
+     * many bytes (less when all blocks take less); bs_plan_stream_get tells the least that works. */
+    uint64_t slot_bytes;
+    int32_t lanes;       /* [2] reader threads, 1 .. 8; each has its own piece of the staging arena */
+    int32_t chunk_bytes; /* [262144] of one read; a layer with more weights is read at once */
 } bs_plan_desc;
 
 /* Bytes of each arena that a session of this plan takes, padding included (the graph and the plan come on top, at
@@ -585,12 +641,32 @@ typedef struct bs_weight_info {
     uint64_t handle; /* the source's own */
 } bs_weight_info;
 
+/* Where the weights of a block lie in what a source reads from: one piece. bytes 0: the block has none. */
+typedef struct bs_record {
+    uint64_t offset, bytes; /* the head included; in files, offset is a multiple of 4096 */
+    uint32_t head_bytes;    /* that bs_weights.verify looks at; 0: none */
+    uint32_t crc32;         /* of what follows the head (zip's) */
+} bs_record;
+
 typedef struct bs_weights {
     const void *user;
     /* BS_ERROR_WEIGHTS when there is none of that name. */
     bs_status (*find)(const void *user, const char *name, bs_weight_info *info);
     bs_status (*read)(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes);
     const void *(*map)(const void *user, const bs_weight_info *info); /* its bytes in memory, or NULL: read it */
+    /* Streaming; all NULL and 0 when the source cannot be streamed from. Called from several reader threads at once.
+     * locate: the record that holds the weight, and where its bytes begin in the storage that fetch reads.
+     * record: BS_ERROR_ARGUMENT when there is no such block.
+     * fetch: reads; offset, bytes and buffer are multiples of fetch_alignment, a power of two of at most 4096. Beyond
+     *   the end of the storage up to the next multiple: any bytes. BS_ERROR_IO when there is less than there was.
+     * verify: checks the first head_bytes of a record, as read: the right block of the file that was opened? If not,
+     *   BS_ERROR_FORMAT. NULL: there are no heads. */
+    bs_status (*locate)(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset);
+    bs_status (*record)(const void *user, int32_t block, bs_record *record);
+    bs_status (*fetch)(const void *user, uint64_t offset, void *buffer, size_t bytes);
+    bs_status (*verify)(const void *user, int32_t block, const void *head);
+    uint32_t fetch_alignment;
+    int32_t serial; /* 1: one fetch at a time; the caller of fetch sees to it */
 } bs_weights;
 
 typedef struct bs_tensor_table {
@@ -600,12 +676,109 @@ typedef struct bs_tensor_table {
 /* table must outlive the result. */
 bs_weights bs_weights_from_table(const bs_tensor_table *table);
 
+/* --------------------------------------------------------------------------------------------- streaming
+ * Weights that do not fit: with bs_plan_desc.slot_bytes the weights of blocks are read from storage into slots when they
+ * are needed, and before that when it can be guessed. A guess that was wrong costs time only: results are the same bytes
+ * whatever fits, whatever is guessed and whatever the storage does.
+ *
+ *   unit    what is loaded at once: the weights of one path of a router (a block with the blocks inside it), or of a block
+ *           that every run goes through. Weights outside blocks, tables of routers and constants stay resident.
+ *   stage   a step of the plan that needs units: of those paths that a router chose, or always the same
+ *   chunk   one read, at most chunk_bytes or the weights of one layer. Demand waits for at most one.
+ *   lane    a reader thread. It reads and prepares (packs, transforms) what it read.
+ *
+ * On platforms without threads everything is read when it is needed, by the thread of bs_run. */
+
+/* What goes when room is needed. One list: name, text. */
+#define BS_POLICY_LIST(X)                                                        \
+    X(BS_POLICY_REUSE, "reuse")   /* what will be needed again last, as far as stages and frequencies tell */ \
+    X(BS_POLICY_LRU, "lru")       /* what was used least recently: useless once a run's cycle exceeds the slots */ \
+    X(BS_POLICY_LFU, "lfu")       /* what is used least often, older uses counting less */ \
+    X(BS_POLICY_BELADY, "belady") /* what will in fact be needed again last: replay only */
+
+typedef enum bs_policy {
+#define BS_POLICY_ENUM(name, text) name,
+    BS_POLICY_LIST(BS_POLICY_ENUM)
+#undef BS_POLICY_ENUM
+        BS_POLICY_COUNT
+} bs_policy;
+const char *bs_policy_name(bs_policy policy);
+
+typedef enum bs_speculation {
+    BS_SPECULATE_AUTO, /* while it pays */
+    BS_SPECULATE_OFF   /* on demand only */
+} bs_speculation;
+
+typedef struct bs_stream_desc {
+    int32_t policy;        /* bs_policy, [BS_POLICY_REUSE] */
+    int32_t speculation;   /* bs_speculation */
+    int32_t check_records; /* 1: the CRC-32 of every record is checked each time it is read */
+} bs_stream_desc;
+
+/* What a plan streams. */
+typedef struct bs_stream_plan {
+    int32_t units, stages;
+    uint64_t slot_bytes; /* of the slots arena; 0: nothing is streamed */
+    uint64_t least_bytes; /* the largest unit: below it planning fails */
+    uint64_t all_bytes;   /* of all units, prepared */
+} bs_stream_plan;
+void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream);
+
+typedef struct bs_stream_unit_facts {
+    char name[BS_MAX_NAME]; /* of its outermost block */
+    int32_t router, path;   /* number of the router, from 1, and its path; 0, -1: needed in every run */
+    uint64_t slot_bytes;    /* prepared */
+} bs_stream_unit_facts;
+bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts); /* from 0 */
+
+typedef struct bs_stream_stage_facts {
+    int32_t router;  /* that decides, from 1; 0: always all */
+    int32_t n_units; /* that it may need */
+} bs_stream_stage_facts;
+/* units: room for `n_units` numbers (may be NULL). */
+bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
+
+/* Counted since the session began. Every use of a unit is a hit (it was there), late (on its way) or a miss. */
+typedef struct bs_stream_stats {
+    uint64_t hits, late, misses;
+    uint64_t loads, guessed_loads;  /* units read whole; those that a guess began */
+    uint64_t useful_guesses;        /* of them, used before they went */
+    uint64_t dropped;               /* loads given up, passed by or to make room */
+    uint64_t bytes_read;            /* from storage */
+    uint64_t bytes_wasted;          /* of guesses that were never used */
+    uint64_t evictions;
+    uint64_t stall_ns;              /* the run stood still for weights */
+    uint64_t read_ns, prepare_ns;   /* of all lanes */
+    uint64_t delayed_ns;            /* demand waited for a chunk of a guess */
+    uint64_t resident_peak_bytes;   /* of slots in use */
+    uint64_t paused;                /* times that guessing was given up because it did not pay */
+    bool guessing;                  /* now */
+    bool direct;                    /* reads go past the page cache */
+} bs_stream_stats;
+
+/* How good guesses are: at each visit of a routed stage every predictor is asked which units it expects, as many as are
+ * needed on average, whether or not anything is read for it. */
+typedef enum bs_predictor {
+    BS_PREDICT_KNOWN,      /* stages that need the same in every run */
+    BS_PREDICT_LOOK_AHEAD, /* bs_look_ahead */
+    BS_PREDICT_TRANSITION, /* what followed the choices of the router before */
+    BS_PREDICT_FREQUENCY,  /* what is chosen often */
+    BS_PREDICTOR_COUNT
+} bs_predictor;
+const char *bs_predictor_name(bs_predictor predictor);
+typedef struct bs_prediction {
+    uint64_t expected, right, needed; /* units; precision = right / expected, recall = right / needed */
+} bs_prediction;
+
 /* ----------------------------------------------------------------------------------------------- session */
 typedef struct bs_session bs_session;
+typedef struct bs_profile bs_profile;
 
 typedef struct bs_session_desc {
     const bs_platform *platform; /* NULL: the default */
     bs_weights weights;          /* zero: the graph has none */
+    bs_stream_desc stream;       /* for plans that stream */
+    bs_profile *profile;         /* what happens is recorded here; NULL: not. Used by one session. */
 } bs_session_desc;
 
 /* Takes what bs_plan_sizes said from the four arenas, loads and prepares the weights, starts threads-1 workers.
@@ -652,6 +825,10 @@ typedef struct bs_run_stats {
     uint64_t routing_ns; /* last run: features and decisions, outside the blocks */
 } bs_run_stats;
 void bs_session_stats(const bs_session *session, bs_run_stats *stats);
+/* Zero for a session that does not stream. May be called between runs. */
+void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats);
+/* stage: from 0; -1: all. */
+bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction);
 
 /* ------------------------------------------------------------------------------------------- model files
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is
@@ -662,28 +839,34 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats);
  *     bs_graph *graph = bs_graph_create(&persistent, &room);
  *     if (bs_model_build(model, graph, NULL, &error)) ...      then plan; weights: bs_model_weights(model)
  */
-#define BS_MODEL_VERSION 1 /* of the file format */
-#define BS_MODEL_OPSET 1   /* newest set of ops known: files of older sets are read, newer ones refused */
+#define BS_MODEL_VERSION 2 /* of the file format; 1 is read too, but cannot be streamed */
+#define BS_MODEL_OPSET 2   /* newest set of ops known: files of older sets are read, newer ones refused */
 #define BS_MAX_WEIGHT_NAME 96
 
 /* A caller's bytes. read gives the bytes read (fewer than asked = end) or -1. Threads: called from the thread
- * that opens, builds or reads weights, and from no other. */
+ * that opens, builds or reads weights, and, when weights are streamed, from reader threads: one at a time a model,
+ * unless `concurrent` is set. */
 typedef struct bs_reader {
     void *user;
     int64_t (*read)(void *user, uint64_t offset, void *buffer, size_t bytes);
     uint64_t size;
+    int32_t concurrent; /* 1: read may be called by several threads at once */
 } bs_reader;
 
 typedef struct bs_model bs_model;
 
 /* Checks the file and keeps an index of it in `arena` (persistent): some 64 bytes a key, 96 a weight. NULL on failure,
- * and the arena is as it was. file: kept open until bs_model_close; platform NULL = the default. reader: copied.
+ * and the arena is as it was. file: kept open until bs_model_close; platform NULL = the default; a second handle for
+ * streaming is opened with the platform's file_open_direct where that works (8 KB of the arena serve to try it, and are
+ * free again afterwards; where they do not fit, streaming is buffered). reader: copied.
  * memory (an array in flash): any alignment; never copied, and weights are used in place where they can be; it must
  * outlive the model, as must everything that `user` and `platform` point to. */
 bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const char *path, bs_error *error);
 bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error);
 bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, bs_error *error);
 void bs_model_close(bs_model *model); /* closes the file; NULL is fine. The arena's bytes stay taken. */
+/* Streaming reads of this model go through the page cache from now on. Before bs_model_weights. */
+void bs_model_use_buffered(bs_model *model);
 
 /* What the file says of itself. */
 typedef struct bs_model_facts {
@@ -692,6 +875,8 @@ typedef struct bs_model_facts {
     int32_t scale; /* super-resolution: output pixels an input pixel along a side; else 0 */
     int32_t nodes, values, blocks, weights, symbols;
     uint64_t file_bytes, weight_bytes, alignment;
+    bool direct;              /* streaming reads bypass the page cache */
+    uint32_t fetch_alignment; /* of streaming reads; 0: weights of this model cannot be streamed */
 } bs_model_facts;
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts);
 
@@ -718,6 +903,9 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 /* The weights of the file, for bs_session_desc. The model must stay open while they are read, and, when it was opened
  * from memory, as long as the session lives. */
 bs_weights bs_model_weights(const bs_model *model);
+/* Can they be streamed? BS_ERROR_UNSUPPORTED with a message that says why not: a file of version 1 has no heads of
+ * records, and records must be aligned to 4096 bytes. */
+bs_status bs_model_can_stream(const bs_model *model, bs_error *error);
 
 /* Block `index` (0 = "main", what is outside every block) and its record in the file. */
 typedef struct bs_model_block_facts {
@@ -725,14 +913,14 @@ typedef struct bs_model_block_facts {
     int32_t first_node, end_node; /* of the stored graph, from 0 */
     int32_t weights;
     uint64_t offset, bytes; /* of the record: offset is a multiple of the file's alignment; bytes may be 0 */
-    uint32_t crc32;
+    uint32_t crc32;         /* of what follows the record's head */
 } bs_model_block_facts;
 bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts);
 /* Weight `index`: its name (BS_MAX_WEIGHT_NAME bytes; may be NULL), block (may be NULL), type and shape. */
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block,
                               bs_weight_info *info);
 
-/* Reads every record and compares its CRC-32; blocks as long as that takes. */
+/* Reads every record: its head, its CRC-32, zeros between its weights. Blocks as long as that takes. */
 bs_status bs_model_check(const bs_model *model, bs_error *error);
 
 /* One line about node `index` (from 1), for people: number, op, name, operands, what it gives, what it is set to.
@@ -741,6 +929,116 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
 /* The same for op `index` (from 0) of the op set, for programs that write model files: its name, the fewest and most
  * operands, and its parameters in stored order, a trailing ~ for those that are f32. */
 size_t bs_op_describe(int32_t index, char *text, size_t bytes);
+
+/* ------------------------------------------------------------------------------------------- profiles
+ * What happens in a run, as events in a ring that the caller supplies; a thread streams them to wherever the caller
+ * writes. A full ring drops events and counts them; it never makes a run wait.
+ * The file (docs/profile.md) is little-endian: a header that names units, routers and stages, then events. */
+typedef enum bs_event_kind {
+    BS_EVENT_NONE,
+    BS_EVENT_RUN,      /* a run: subject = its number */
+    BS_EVENT_DECISION, /* subject = router, index = path, value = cells; one for each path with cells */
+    BS_EVENT_STAGE,    /* a stage was reached: subject = stage, value = units needed; end = when it was left */
+    BS_EVENT_USE,      /* subject = unit, index = stage, value = bs_use; start, end: computed */
+    BS_EVENT_STALL,    /* subject = unit waited for first, index = stage */
+    BS_EVENT_GUESS,    /* look-ahead expects: subject = unit, index = stage */
+    BS_EVENT_READ,     /* a chunk: subject = unit, index = chunk, value = bytes; thread = lane */
+    BS_EVENT_PREPARE,  /* the same chunk: packed into its slot */
+    BS_EVENT_LOADED,   /* subject = unit, index = 1: begun by a guess; start = when its load began */
+    BS_EVENT_EVICT,    /* subject = unit, index = 1: to make room for a guess */
+    BS_EVENT_DROP,     /* subject = unit: a load was given up */
+    BS_EVENT_DROPPED,  /* value = events that found no room, since the last of these */
+    BS_EVENT_COUNT
+} bs_event_kind;
+
+typedef enum bs_use { BS_USE_HIT, BS_USE_LATE, BS_USE_MISS } bs_use;
+
+typedef struct bs_event {
+    uint64_t start_ns, end_ns; /* of the platform's clock; equal where it is a moment */
+    uint64_t value;
+    int32_t subject, index;
+    int16_t kind;   /* bs_event_kind */
+    int16_t thread; /* lane of reads */
+    int32_t rest;   /* 0 */
+} bs_event;
+
+/* Writes `bytes`, in order; returns 0, or anything else to stop (the rest is dropped and counted). Called on the
+ * profile's own thread, on platforms without threads within bs_run. */
+typedef int (*bs_profile_write)(void *user, const void *data, size_t bytes);
+typedef struct bs_profile_desc {
+    const bs_platform *platform; /* NULL: the default */
+    bs_profile_write write;
+    void *user;
+    void *memory; /* the ring: 65 bytes and more an event; must outlive the profile */
+    size_t bytes;
+} bs_profile_desc;
+/* In `arena` (persistent). Give it to bs_session_desc; close it after the session. */
+bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error);
+/* Writes what is left. Returns BS_ERROR_IO when a write failed. `dropped` (may be NULL): events lost in all. */
+bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped);
+
+/* What a run asked of storage: made from a profile, or by hand. */
+typedef struct bs_trace_unit {
+    char name[BS_MAX_NAME];
+    uint64_t read_bytes, slot_bytes;
+} bs_trace_unit;
+typedef struct bs_trace_stage {
+    int32_t router; /* from 1; 0: every visit needs all of its units */
+    int32_t first_unit, n_units; /* in stage_units */
+} bs_trace_stage;
+typedef struct bs_trace_visit {
+    int32_t stage;
+    int32_t first_use, n_uses;
+    int32_t first_guess, n_guesses; /* look-aheads made before this visit, since the one before */
+    uint64_t before_ns;             /* computed since the visit before, without its uses */
+} bs_trace_visit;
+typedef struct bs_trace_use {
+    int32_t unit;
+    int32_t outcome; /* bs_use of the run that was recorded; -1 unknown */
+    uint64_t compute_ns;
+} bs_trace_use;
+typedef struct bs_trace_guess {
+    int32_t stage, unit; /* unit -1: nothing is expected of this stage */
+} bs_trace_guess;
+typedef struct bs_trace {
+    int32_t n_units, n_stages, n_stage_units, n_visits, n_uses, n_guesses;
+    const bs_trace_unit *units;
+    const bs_trace_stage *stages;
+    const int32_t *stage_units;
+    const bs_trace_visit *visits;
+    const bs_trace_use *uses;
+    const bs_trace_guess *guesses;
+    /* Of the run that was recorded; 0 unknown. */
+    uint64_t slot_bytes, chunk_bytes, lost_events;
+    int32_t policy, speculation;
+    double ns_per_byte, prepare_ns_per_byte; /* measured reads */
+} bs_trace;
+/* Reads and checks a profile (a hostile file). What it points to lies in `arena`, some 100 bytes a use. */
+bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error);
+
+/* The same queue, slots, policies and predictors as in a session, on a scripted clock: one storage device that reads one
+ * chunk at a time, one thread that computes. */
+typedef struct bs_replay_desc {
+    uint64_t slot_bytes;
+    uint64_t bytes_per_second; /* of storage; required */
+    uint64_t latency_ns;       /* of a read */
+    double prepare_ns_per_byte;
+    int32_t chunk_bytes; /* [262144] */
+    int32_t lanes;       /* [2] that prepare; reads take turns */
+    bs_stream_desc stream;
+} bs_replay_desc;
+typedef struct bs_replay_result {
+    bs_stream_stats stats;
+    bs_prediction predictions[BS_PREDICTOR_COUNT];
+    uint64_t time_ns, compute_ns;
+    uint64_t oracle_ns; /* perfect knowledge: reads in the order of need, each as early as what is needed later can make
+                           room: load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i, at
+                           the best of several limits on how far ahead is read (0: Belady's replacement on demand) */
+    uint64_t oracle_bytes;
+} bs_replay_result;
+/* workspace: bs_replay_bytes. `result` is of the whole trace. */
+size_t bs_replay_bytes(const bs_trace *trace);
+bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result, bs_error *error);
 
 #ifdef __cplusplus
 }

@@ -262,7 +262,7 @@ static bool network_open(network *n, const bench_case *c, bs_tier tier, int copi
         return false;
     bs_arena_init(&n->memory.transient, "transient", n->transient, (size_t)sizes.transient + BS_ALIGNMENT);
     bs_arena_init(&n->memory.staging, "staging", n->staging, (size_t)sizes.staging + BS_ALIGNMENT);
-    const bs_session_desc session = {.weights = {c, weight_find, weight_read, weight_map}};
+    const bs_session_desc session = {.weights = {.user = c, .find = weight_find, .read = weight_read, .map = weight_map}};
     n->session = bs_session_create(&n->memory, plan, &session, &n->error);
     return n->session && bind_all(n, c, copies);
 }

@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
+#define BS_MAX_LANES 8
+
 /* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
@@ -58,5 +61,8 @@ float bs_bf16_to_f32(uint16_t h);
 uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
+
+/* CRC-32 as in zip (crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif

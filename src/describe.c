@@ -30,6 +30,8 @@ static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
         describe_put(t, " cells %d", d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
         describe_put(t, " rows<=%lld", (long long)d->max_rows);
+    else if (d->kind == BS_DOMAIN_SEGMENTS)
+        describe_put(t, " segments<=%lld", (long long)d->max_rows);
 }
 
 static void describe_inputs(const bs_graph *g, const bs_node *node, describe_text *t)
@@ -67,6 +69,7 @@ static const describe_names describe_enums[] = {
     {"pool2d", "kind", 2, {"average", "max"}},
     {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
     {"reduce", "kind", 4, {"sum", "mean", "max", "min"}},
+    {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 
 /* A number's name where the field is one of the public enums; else NULL. */

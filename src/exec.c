@@ -37,8 +37,11 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->rows = rows;
     call->prepared = s->weights + call->plan->prepared_offset;
     call->scratch = c->scratch + s->plan->kernel_scratch_offset;
+    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
-        bs_operand_make(c, in[i], s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+        bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+    if (across)
+        bs_segment_call(c, row, call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
 }
@@ -102,7 +105,9 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
     call_prepare(c, node, row, rows, &call);
     if (band <= 0)
         zero_margins(c, &call);
-    if (band >= 0) {
+    if (call.plan->pieces > 0) {
+        call.piece = band;
+    } else if (band >= 0) {
         bs_rect *r = &call.out[0].rect;
         const int32_t y0 = r->y0 + band * BAND_ROWS;
         if (y0 >= r->y1)
@@ -183,6 +188,8 @@ static int32_t bands_of(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int64_t h, w;
+    if (i->kind == BS_INSTR_OP && s->plan->nodes[i->node].pieces > 0)
+        return s->plan->nodes[i->node].pieces;
     if (i->kind != BS_INSTR_OP || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
         s->graph->values[node->first_out].rank != 3)
         return 0;

@@ -285,7 +285,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         const bs_domain *d = &graph->domains[i];
         if (d->kind == domain->kind && d->parent == domain->parent && d->router == domain->router &&
             d->path == domain->path && d->rows == domain->rows && d->height == domain->height &&
-            d->width == domain->width && d->size == domain->size)
+            d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
     if (graph->n_domains == BS_MAX_DOMAINS) {
@@ -317,7 +317,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 /* Ops combine rows of one domain; a captured operand may be a root value. */
 static bool operands_agree(bs_graph *g, const bs_infer *infer)
 {
-    if (infer->op->flags & BS_OP_STRUCTURAL)
+    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_ACROSS))
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;

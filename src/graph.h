@@ -24,14 +24,16 @@ typedef enum bs_domain_kind {
     BS_DOMAIN_ROOT,
     BS_DOMAIN_ROWS,    /* rows of a root tensor; count = its leading dimension */
     BS_DOMAIN_PATCHES, /* cells of a frame; count = ceil(H/size) * ceil(W/size) */
-    BS_DOMAIN_PATH     /* the rows that a router sent along one path */
+    BS_DOMAIN_PATH,    /* the rows that a router sent along one path */
+    BS_DOMAIN_SEGMENTS /* as ROWS, grouped: how many rows each segment has in a run, an input says */
 } bs_domain_kind;
 
 typedef struct bs_domain {
     bs_domain_kind kind;
     int32_t parent;
     int32_t router, path;     /* PATH */
-    bs_dim_id rows;           /* ROWS */
+    bs_dim_id rows;           /* ROWS, SEGMENTS */
+    int32_t lengths;          /* SEGMENTS: value of an input i32 [segments]; else 0 */
     bs_dim_id height, width;  /* PATCHES: extents of the frame */
     int32_t size;             /* PATCHES: cell size in pixels of that frame */
     int64_t max_rows;

@@ -1,4 +1,4 @@
-/* model.c - opening a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
+/* model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 #include "model.h"
 
@@ -46,23 +46,40 @@ static bs_status model_u32(const model_open *o, const char *key, uint32_t most, 
     return BS_OK;
 }
 
+/* What every record's head repeats. */
+static bs_status model_file_id(const model_open *o)
+{
+    const char *const key = "brainstorm.file.id";
+    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    if (o->model->version < 2)
+        return BS_OK;
+    if (!found)
+        return model_fail_key(o, key, "is missing");
+    if (found->is_array || found->type != BS_GGUF_U64)
+        return model_fail_key(o, key, "is not a u64");
+    bs_cursor cursor;
+    bs_gguf_cursor(&o->model->gguf, found, &cursor);
+    o->model->file_id = bs_cursor_u64(&cursor);
+    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+}
+
 static bs_status model_identity(const model_open *o)
 {
     char architecture[16];
-    int32_t version = 0;
+    bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
         return bs_fail(o->error, BS_ERROR_FORMAT, "a GGUF file of architecture \"%s\", not a brainstorm model", architecture);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.version", INT32_MAX, &version);
-    if (status == BS_OK && version != BS_MODEL_VERSION)
-        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected %d", version, BS_MODEL_VERSION);
+        status = model_u32(o, "brainstorm.version", INT32_MAX, &m->version);
+    if (status == BS_OK && (m->version < 1 || m->version > BS_MODEL_VERSION))
+        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected 1..%d", m->version, BS_MODEL_VERSION);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.opset", INT32_MAX, &o->model->opset);
-    if (status == BS_OK && (o->model->opset < 1 || o->model->opset > BS_MODEL_OPSET))
-        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", o->model->opset,
+        status = model_u32(o, "brainstorm.opset", INT32_MAX, &m->opset);
+    if (status == BS_OK && (m->opset < 1 || m->opset > BS_MODEL_OPSET))
+        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", m->opset,
                        BS_MODEL_OPSET);
-    return status;
+    return status == BS_OK ? model_file_id(o) : status;
 }
 
 static bs_status model_labels(const model_open *o)
@@ -185,6 +202,8 @@ static bs_status model_block_record(const model_open *o, int32_t index, int32_t 
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != block->bytes)
         return model_fail_entry(o, "block", index, "does not have the bytes of its tensor");
+    if (block->bytes < bs_model_head_bytes(o->model))
+        return model_fail_entry(o, "block", index, "has a record without room for its head");
     block->offset = tensor->offset;
     *last = number;
     return BS_OK;
@@ -286,7 +305,7 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
         return model_fail_entry(o, "weight", index, "is not in the order of blocks");
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const uint64_t used = first ? 0 : w[-1].offset + w[-1].bytes - block->offset;
+    const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
     if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
         return model_fail_entry(o, "weight", index, "does not lie in its block's record");
     if (first)
@@ -392,104 +411,15 @@ static bs_status model_nodes(const model_open *o)
     return BS_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------- open */
+/* ---------------------------------------------------------------------------------------------- all of it */
 
-static bs_status model_index(const model_open *o)
+bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
     bs_status (*const parts[])(const model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
                                                       model_blocks, model_weights, model_nodes};
+    const model_open open = {model, arena, error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)
-        status = parts[i](o);
+        status = parts[i](&open);
     return status;
-}
-
-/* A model without a source. NULL when it does not fit. */
-static bs_model *model_create(bs_arena *arena, bs_error *error)
-{
-    if (!arena) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the arena is NULL");
-        return NULL;
-    }
-    bs_model *model = bs_arena_take(arena, sizeof *model);
-    if (!model) {
-        bs_fail_arena(error, arena, sizeof *model, "a model file");
-        return NULL;
-    }
-    memset(model, 0, sizeof *model);
-    return model;
-}
-
-/* Gives everything back on failure. */
-static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
-{
-    const model_open open = {model, arena, error};
-    bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
-    if (status == BS_OK)
-        status = model_index(&open);
-    if (status == BS_OK)
-        return model;
-    bs_model_close(model);
-    arena->used = mark;
-    return NULL;
-}
-
-bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, bs_error *error)
-{
-    const size_t mark = arena ? arena->used : 0;
-    if (!data) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the model's memory is NULL");
-        return NULL;
-    }
-    const bs_source source = {data, {NULL, NULL, 0}, bytes};
-    bs_model *model = model_create(arena, error);
-    return model ? model_finish(model, &source, arena, mark, error) : NULL;
-}
-
-bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error)
-{
-    const size_t mark = arena ? arena->used : 0;
-    if (!reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the reader is NULL");
-        return NULL;
-    }
-    const bs_source source = {NULL, *reader, reader->size};
-    bs_model *model = model_create(arena, error);
-    return model ? model_finish(model, &source, arena, mark, error) : NULL;
-}
-
-static int64_t model_file_read(void *user, uint64_t offset, void *buffer, size_t bytes)
-{
-    const bs_model *model = user;
-    return model->platform->file_read(model->platform->user, model->file, offset, buffer, bytes);
-}
-
-bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const char *path, bs_error *error)
-{
-    const bs_platform *p = platform ? platform : bs_platform_default();
-    const size_t mark = arena ? arena->used : 0;
-    if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "opening a model takes a path and a platform with files");
-        return NULL;
-    }
-    bs_model *model = model_create(arena, error);
-    if (!model)
-        return NULL;
-    bs_source source = {NULL, {model, model_file_read, 0}, 0};
-    model->file = p->file_open(p->user, path, &source.size);
-    if (model->file < 0) {
-        arena->used = mark;
-        bs_fail(error, BS_ERROR_IO, "the model file \"%.128s\" cannot be opened", path);
-        return NULL;
-    }
-    model->platform = p;
-    return model_finish(model, &source, arena, mark, error);
-}
-
-void bs_model_close(bs_model *model)
-{
-    if (model && model->platform)
-        model->platform->file_close(model->platform->user, model->file);
-    if (model)
-        model->platform = NULL;
 }

@@ -1,5 +1,6 @@
 /* model.h - a model file: the graph and the weights that a GGUF file carries.
- * Owns the meaning of the "brainstorm.*" keys. Relies on gguf.h for bytes, on graph.h and op.h to rebuild the graph.
+ * Owns the meaning of the "brainstorm.*" keys and of records. Relies on gguf.h for bytes, on graph.h and op.h to rebuild
+ * the graph.
  * Must never trust the file, nor know how a graph is planned or run. The format is described in docs/format.md. */
 #ifndef BS_MODEL_H
 #define BS_MODEL_H
@@ -14,13 +15,19 @@
 #define BS_MODEL_MAX_SYMBOLS 64
 #define BS_MODEL_MAX_PARAMS 32
 
+/* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
+#define BS_MODEL_HEAD_BYTES 256
+#define BS_MODEL_HEAD_MAGIC 0x43525342u /* "BSRC" */
+#define BS_MODEL_HEAD_VERSION 1u
+#define BS_MODEL_PAGE 4096 /* records of files that can be streamed start at multiples of it */
+
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
     uint64_t name_at; /* of the string, its length included */
-    uint64_t offset, bytes;
+    uint64_t offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
-    uint32_t crc32;
+    uint32_t crc32; /* of what follows the head */
 } bs_model_block;
 
 typedef struct bs_model_weight {
@@ -39,8 +46,12 @@ struct bs_model {
     bs_gguf gguf;
     const bs_platform *platform; /* of a file that bs_model_close closes; NULL for other sources */
     int64_t file;
+    int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
+    uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
+    bool buffered; /* stream_file is left alone */
     char name[BS_MAX_NAME];
-    int32_t opset, scale;
+    uint64_t file_id;
+    int32_t version, opset, scale;
     int32_t n_nodes, n_values, n_operands, n_blocks, n_weights, n_symbols;
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
@@ -61,6 +72,20 @@ typedef struct bs_model_walk {
     bs_cursor op, name, in_count, in, param_count, param, block;
     int32_t index; /* of the node read last; -1 before the first */
 } bs_model_walk;
+
+/* Bytes of the head that each record of this file has. */
+static inline uint32_t bs_model_head_bytes(const bs_model *model)
+{
+    return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
+}
+
+/* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
+bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+
+/* Fills in the streaming half of a source, if the file can be streamed. */
+void bs_model_stream_source(const bs_model *model, bs_weights *weights);
+/* What offset, size and buffer of a fetch must be multiples of; 0 when the file cannot be streamed. */
+uint32_t bs_model_fetch_alignment(const bs_model *model);
 
 void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);

@@ -63,7 +63,8 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_model_weights(const bs_model *model)
 {
-    const bs_weights weights = {model, model_weight_find, model_weight_load, model_weight_map};
+    bs_weights weights = {.user = model, .find = model_weight_find, .read = model_weight_load, .map = model_weight_map};
+    bs_model_stream_source(model, &weights);
     return weights;
 }
 
@@ -73,7 +74,7 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
-    facts->version = BS_MODEL_VERSION;
+    facts->version = model->version;
     facts->opset = model->opset;
     facts->scale = model->scale;
     facts->nodes = model->n_nodes;
@@ -83,6 +84,8 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
     facts->symbols = model->n_symbols;
     facts->file_bytes = model->gguf.source.size;
     facts->alignment = model->gguf.alignment;
+    facts->fetch_alignment = bs_model_fetch_alignment(model);
+    facts->direct = facts->fetch_alignment > 1;
     for (int32_t i = 0; i < model->n_weights; i++)
         facts->weight_bytes += model->weights[i].bytes;
 }
@@ -120,53 +123,5 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
         *block = w->block;
     if (name && !model_text_again(model, w->name_at, name, BS_MAX_WEIGHT_NAME))
         return BS_ERROR_IO;
-    return BS_OK;
-}
-
-/* -------------------------------------------------------------------------------------------------- check */
-
-/* CRC-32 as in zip and PNG (polynomial 0xedb88320), half a byte at a time: 64 bytes of table. */
-static uint32_t crc32_update(uint32_t crc, const uint8_t *data, size_t bytes)
-{
-    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                       0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
-    for (size_t i = 0; i < bytes; i++) {
-        crc ^= data[i];
-        crc = crc >> 4 ^ table[crc & 15];
-        crc = crc >> 4 ^ table[crc & 15];
-    }
-    return crc;
-}
-
-static bs_status check_block(const bs_model *model, const bs_model_block *block, uint32_t *crc)
-{
-    uint8_t piece[512];
-    *crc = UINT32_MAX;
-    for (uint64_t at = 0; at < block->bytes;) {
-        const uint64_t left = block->bytes - at;
-        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
-        if (status != BS_OK)
-            return status;
-        *crc = crc32_update(*crc, piece, bytes);
-        at += bytes;
-    }
-    *crc ^= UINT32_MAX;
-    return BS_OK;
-}
-
-bs_status bs_model_check(const bs_model *model, bs_error *error)
-{
-    for (int32_t i = 0; i < model->n_blocks; i++) {
-        const bs_model_block *block = &model->blocks[i];
-        uint32_t crc;
-        const bs_status status = check_block(model, block, &crc);
-        if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", i);
-        if (crc != block->crc32)
-            return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", i, (unsigned)crc,
-                           (unsigned)block->crc32);
-    }
     return BS_OK;
 }

@@ -86,6 +86,10 @@ static void operand_bound(const bs_context *c, int32_t node, bs_operand *o)
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
+    if (c->session->past[node]) { /* the copy that was checked */
+        o->data = c->session->past[node];
+        o->stride[0] = 1;
+    }
 }
 
 /* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
@@ -331,6 +335,10 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
     const bs_node *node = &g->nodes[i->node];
     if (i->target == 0) { /* an output or a state */
         operand_extent(c, i->value, row, o);
+        if (bs_node_is(node, &bs_op_state_append)) {
+            bs_segment_append(c, i, row, o);
+            return;
+        }
         operand_bound(c, bs_node_is(node, &bs_op_output) ? i->node : g->values[bs_node_in(g, node)[0]].node, o);
         return;
     }
@@ -361,7 +369,7 @@ void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
     bs_operand_make(c, i->value, row, &from);
     operand_target(c, i, row, &to);
     if (!to.data)
-        return; /* an output that is not asked for */
+        return; /* an output that is not asked for, or older than a cache's window */
     move_row(&to, &from);
     zero_around(c, i->target, &to);
 }

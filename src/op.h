@@ -41,9 +41,11 @@ typedef struct bs_node_plan {
     int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
-    uint64_t prepared_bytes; /* of its weights, in its block's prepared memory */
+    int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
+    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
+    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
 typedef struct bs_call {
@@ -56,6 +58,11 @@ typedef struct bs_call {
     bs_operand out[BS_MAX_OUTPUTS];
     const void *prepared; /* the node's prepared weights */
     void *scratch;
+    /* BS_OP_ACROSS only */
+    int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    int32_t piece;          /* 0 .. plan->pieces - 1 */
+    int32_t n_segments;
+    const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
 } bs_call;
 
 typedef struct bs_infer {
@@ -78,7 +85,8 @@ typedef enum bs_op_flags {
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
-    BS_OP_CHANNELS_LAST = 64 /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
@@ -115,6 +123,20 @@ int32_t bs_op_index(const char *name); /* -1 when unknown */
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
 uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 uint64_t bs_weight_elements(const bs_weight_spec *spec);
+
+/* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
+static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+{
+    int32_t low = 0, high = n_segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);

@@ -37,7 +37,9 @@
     X(topk)                                                                                                           \
     X(gather_rows)                                                                                                    \
     X(constant)                                                                                                       \
-    X(patch_features)
+    X(patch_features)                                                                                                 \
+    /* segments: structure_segment.c, ops/ */                                                                        \
+    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)
 
 #define OP_EXTERN(name) extern const bs_op bs_op_##name;
 BS_OP_LIST(OP_EXTERN)

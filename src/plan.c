@@ -6,18 +6,30 @@
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_instrs, at_workspace, bytes;
-    int32_t max_instrs;
+    uint64_t at_live, at_nodes, at_values, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_units, max_stage_units;
 } plan_layout;
 
-static void plan_layout_make(const bs_graph *g, plan_layout *l)
+/* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
+static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
+{
+    const int32_t stages = streams ? g->n_nodes + BS_MAX_REGIONS : 0;
+    l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + BS_MAX_PARTS : 0;
+    l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
+    l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
+    l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
+}
+
+static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
     l->max_instrs = 4 * g->n_nodes + g->n_operands + BS_MAX_REGIONS;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
     l->at_instrs = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_workspace = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    layout_streaming(g, streams, l);
     const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
     l->bytes = l->at_workspace + (lower > memory ? lower : memory);
 }
@@ -25,16 +37,15 @@ static void plan_layout_make(const bs_graph *g, plan_layout *l)
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
-    (void)desc;
     if (!graph || graph->status != BS_OK)
         return 0;
-    plan_layout_make(graph, &l);
+    plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
     return (size_t)l.bytes;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-static uint64_t canonical_bytes(const bs_graph *g, const bs_node *node)
+uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
@@ -56,12 +67,13 @@ static void plan_node(bs_plan *p, int32_t n)
         w += 2 * margin;
     }
     np->tier = p->tier;
-    np->prepared_bytes = canonical_bytes(g, node);
+    np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     if (op->plan)
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    np->prepared_offset = p->weight_bytes;
-    p->weight_bytes += bs_align_u64(np->prepared_bytes);
-    const uint64_t staging = canonical_bytes(g, node);
+    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
+    np->prepared_offset = *used;
+    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
+    const uint64_t staging = np->unit ? 0 : bs_plan_canonical_bytes(g, node);
     p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
     p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
 }
@@ -76,6 +88,9 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
     if (d->patch_size < 0 || d->patch_size > 8192)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "patch size %d, expected 0 .. 8192", d->patch_size);
+    if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
+                         BS_MAX_LANES);
     return true;
 }
 
@@ -85,12 +100,13 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
     if (!bs_plan_live(p, error))
         return false;
     bs_plan_fuse(p);
+    bs_plan_units(p);
     if (!bs_plan_lower(p, workspace, error))
         return false;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    return bs_plan_memory(p, workspace, error);
+    return bs_plan_stages(p, error) && bs_plan_memory(p, workspace, error);
 }
 
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
@@ -106,7 +122,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
-    plan_layout_make(graph, &l);
+    plan_layout_make(graph, desc->slot_bytes > 0, &l);
     const size_t mark = arena->used;
     uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
     if (!memory) {
@@ -124,6 +140,11 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
     p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
+    p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
+    p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
+    p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
+    p->max_units = l.max_units;
+    p->max_stage_units = l.max_stage_units;
     if (plan_make(p, memory + l.at_workspace, error))
         return p;
     arena->used = mark;
@@ -185,11 +206,15 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     bs_sizes sizes;
     bs_plan_sizes(plan, &sizes);
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, NULL), (unsigned long long)sizes.transient,
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
         (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say(&r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
         (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, plan->threads, bs_tier_name(plan->tier),
         plan->threads, (unsigned long long)plan->weight_bytes);
+    if (bs_plan_streams(plan))
+        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
+            (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,
+            (unsigned long long)plan->lane_bytes);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_REGION)

@@ -47,6 +47,7 @@ typedef struct bs_instr {
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
     int32_t time;
+    int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
 /* Straight-line instructions for tiles of one domain. */
@@ -55,6 +56,7 @@ typedef struct bs_part {
     int32_t domain;
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
+    int32_t unit;         /* whose weights it needs; 0 none */
     uint64_t scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
@@ -64,6 +66,7 @@ typedef struct bs_domain_plan {
     int32_t tile_rows; /* depth */
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
+    bool live; /* something that is needed works on its rows */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -72,6 +75,14 @@ typedef struct bs_router_plan {
     bool in_tile;   /* decided tile by tile, inside a region */
     int64_t rows;   /* a decision's maximum */
 } bs_router_plan;
+
+/* Weights that are loaded at once (numbered from 1; 0: what is resident). */
+typedef struct bs_plan_unit {
+    int32_t block;  /* the outermost; names it */
+    int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
+    int32_t n_nodes, n_tensors;
+    uint64_t prepared_bytes;
+} bs_plan_unit;
 
 #define BS_MAX_REGIONS 128
 #define BS_MAX_PARTS 512
@@ -93,12 +104,22 @@ struct bs_plan {
     int32_t region_domain[BS_MAX_REGIONS];
     bs_domain_plan domains[BS_MAX_DOMAINS];
     bs_router_plan routers[BS_MAX_ROUTERS];
+    /* streaming; n_units = 1 and nothing else when everything is resident */
+    int32_t n_units, n_stages, n_stage_units, max_units, max_stage_units;
+    bs_plan_unit *units;      /* [n_units], [0] unused */
+    bs_trace_stage *stages;   /* [n_stages] */
+    int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
+    uint64_t slot_bytes, all_unit_bytes, largest_unit_bytes;
+    uint64_t chunk_bytes, lane_bytes; /* of one lane's staging */
+    int32_t lanes;
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
 bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
 void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
+void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
+bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
@@ -112,6 +133,11 @@ typedef struct bs_life {
 uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 
 /* Helpers of several stages. */
+static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
+/* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
+bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
+/* Bytes of a node's weights as its op declares them. */
+uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);

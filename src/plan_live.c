@@ -59,7 +59,8 @@ static void mark_router(bs_plan *plan, int32_t router)
     plan->node_live[plan->graph->routers[router].node] = true;
 }
 
-/* The router that decided for a domain must be there, and those of the domains above. */
+/* The router that decided for a domain must be there, and those of the domains above; and what says how its rows are
+ * grouped. */
 static void mark_domain(bs_plan *plan, int32_t domain)
 {
     const bs_graph *g = plan->graph;
@@ -67,6 +68,8 @@ static void mark_domain(bs_plan *plan, int32_t domain)
         mark_router(plan, g->domains[domain].router);
         domain = g->domains[domain].parent;
     }
+    plan->domains[domain].live = true;
+    mark(plan, g->domains[domain].lengths);
 }
 
 bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
@@ -99,7 +102,7 @@ static void mark_operands(bs_plan *plan, const bs_node *node)
 static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
-    if (bs_node_is(node, &bs_op_state_write))
+    if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
         return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
     return bs_node_is(node, &bs_op_output);
 }
@@ -186,7 +189,8 @@ static void choose_orders(bs_plan *plan)
         if (domain->kind == BS_DOMAIN_PATH)
             p->max_rows = plan->domains[domain->parent].max_rows;
         const bool images = top > 0 && tree_has_images(plan, top);
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && images);
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
+                            (plan->desc.order == BS_ORDER_AUTO && (images || bs_plan_streams_paths(plan, top)));
         p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }

@@ -171,7 +171,7 @@ static void emit_ending(bs_lowering *l, int32_t n)
     bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
-    i->domain = 0;
+    i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
 }
 

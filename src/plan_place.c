@@ -7,7 +7,7 @@ static bool is_planar(const bs_lowering *l, int32_t value)
     for (;;) {
         const bs_node *node = &l->g->nodes[l->g->values[value].node];
         if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-            return node->n_in == 0 || bs_node_is(node, &bs_op_rows);
+            return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
         value = bs_node_in(l->g, node)[0];
         const bs_place place = l->plan->values[value].place;
         if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
@@ -19,7 +19,6 @@ static bool is_planar(const bs_lowering *l, int32_t value)
  * do. */
 static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
-    (void)index;
     const int32_t value = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
@@ -27,6 +26,8 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
+    if (bs_node_is(node, &bs_op_state_append) && index == 1)
+        return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
@@ -112,7 +113,8 @@ static bool is_not_copied(bs_lowering *l, int32_t n, int32_t index, void *user)
 static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    return !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 0);
+    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
+    return !(writes && index == 0);
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */

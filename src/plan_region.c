@@ -9,7 +9,8 @@
 
 bool bs_lower_is_view(const bs_node *node)
 {
-    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_scatter);
+    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
+           bs_node_is(node, &bs_op_scatter);
 }
 
 bool bs_lower_is_packed(const bs_lowering *l, const bs_node *node)
@@ -64,13 +65,18 @@ static int32_t part_find(bs_lowering *l, int32_t region, int32_t domain)
     return p->n_parts++;
 }
 
-/* Parts of one region are the paths of one router, or the top-level domain itself. */
-static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain)
+/* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
+static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
-    for (int32_t i = 0; i < l->plan->n_parts; i++)
-        if (l->plan->parts[i].region == region)
-            return d->kind == BS_DOMAIN_PATH ? l->plan->parts[i].router == d->router : l->plan->parts[i].domain == domain;
+    for (int32_t i = 0; i < l->plan->n_parts; i++) {
+        const bs_part *part = &l->plan->parts[i];
+        if (part->region != region)
+            continue;
+        if (d->kind == BS_DOMAIN_PATH)
+            return part->router == d->router;
+        return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
+    }
     return true;
 }
 
@@ -89,6 +95,8 @@ static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
+    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
     if (bs_node_is(node, &bs_op_gather))
@@ -123,9 +131,11 @@ static void assign_home(bs_lowering *l, int32_t n)
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain))
+    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
+    if (l->plan->nodes[n].unit)
+        l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
     close_read_regions(l, node, l->home[n]);
 }
 

@@ -1,5 +1,5 @@
 /* platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
- * Relies on POSIX.1-2008. Must never be referenced directly: always through bs_platform. */
+ * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always through bs_platform. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -111,11 +111,19 @@ static void posix_gate_wake(void *user, void *storage)
     pthread_cond_broadcast(&((posix_gate *)storage)->changed);
 }
 
-static int64_t posix_file_open(void *user, const char *path, uint64_t *size_bytes)
+/* O_DIRECT is Linux's and hidden in strict C; glibc has it under this name then. Elsewhere reads are buffered. */
+#if defined(O_DIRECT)
+enum { posix_direct = O_DIRECT };
+#elif defined(__O_DIRECT)
+enum { posix_direct = __O_DIRECT };
+#else
+enum { posix_direct = 0 };
+#endif
+
+static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
     struct stat info;
-    (void)user;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
@@ -126,6 +134,12 @@ static int64_t posix_file_open(void *user, const char *path, uint64_t *size_byte
     return file;
 }
 
+static int64_t posix_file_open(void *user, const char *path, uint64_t *size_bytes)
+{
+    (void)user;
+    return posix_file_open_with(path, 0, size_bytes);
+}
+
 static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *buffer, size_t bytes)
 {
     size_t done = 0;
@@ -134,6 +148,8 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
         const ssize_t n = pread((int)file, (char *)buffer + done, bytes - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EINVAL && done > 0)
+            break; /* a direct read met the file's end, and cannot go on from where that is */
         if (n < 0)
             return -1;
         if (n == 0)
@@ -141,6 +157,44 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
         done += (size_t)n;
     }
     return (int64_t)done;
+}
+
+/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than `alignment`. */
+static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment, uint64_t size_bytes)
+{
+    uint8_t *const buffer = alignment < BS_PROBE_BYTES ? probe + alignment : probe;
+    const uint64_t offset = size_bytes > alignment ? alignment : 0;
+    return posix_file_read(NULL, file, offset, buffer, alignment) > 0;
+}
+
+static int64_t posix_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment)
+{
+    (void)user;
+    const int64_t direct = posix_direct ? posix_file_open_with(path, posix_direct, size_bytes) : -1;
+    for (*alignment = 512; direct >= 0 && *alignment <= BS_PROBE_BYTES; *alignment *= 8)
+        if (posix_direct_works(direct, probe, *alignment, *size_bytes))
+            return direct;
+    if (direct >= 0)
+        close((int)direct);
+    *alignment = 1;
+    const int64_t file = posix_file_open_with(path, 0, size_bytes);
+#ifdef POSIX_FADV_RANDOM
+    if (file >= 0)
+        posix_fadvise((int)file, 0, 0, POSIX_FADV_RANDOM); /* advice: a refusal costs nothing */
+#endif
+    return file;
+}
+
+static void posix_file_forget(void *user, int64_t file, uint64_t offset, uint64_t bytes)
+{
+    (void)user;
+#ifdef POSIX_FADV_DONTNEED
+    posix_fadvise((int)file, (off_t)offset, (off_t)bytes, POSIX_FADV_DONTNEED);
+#else
+    (void)file;
+    (void)offset;
+    (void)bytes;
+#endif
 }
 
 static void posix_file_close(void *user, int64_t file)
@@ -164,6 +218,8 @@ static const bs_platform posix_platform = {
     posix_file_open,
     posix_file_read,
     posix_file_close,
+    posix_file_open_direct,
+    posix_file_forget,
 };
 
 const bs_platform *bs_platform_default(void)

@@ -93,6 +93,18 @@ static void carve_session(carver *c, const bs_plan *p, bs_session *s)
         if (s->chosen)
             s->chosen[r] = chosen;
     }
+    s->offsets = carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    for (int32_t d = 1; d < g->n_domains; d++) {
+        int32_t *offsets = carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        if (s->offsets)
+            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
+    }
+    s->past = carve(c, nodes, sizeof(int32_t *));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        int32_t *past = carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
+        if (s->past)
+            s->past[n] = bs_past_room(p, n) ? past : NULL;
+    }
     s->weights = carve(c, p->weight_bytes, 1);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         uint8_t *memory = is_live_state(p, n) ? carve(c, state_bytes(p, n), 1) : NULL;
@@ -259,7 +271,7 @@ static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const b
 
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
-    const bs_session_desc none = {NULL, {NULL, NULL, NULL, NULL}};
+    const bs_session_desc none = {.platform = NULL};
     bs_sizes sizes;
     if (!memory || !plan) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
@@ -468,7 +480,7 @@ static bs_status count_rows(bs_session *s, bs_error *error)
         const bs_domain *domain = &g->domains[d];
         bs_rows_state *rows = &s->root.domains[d];
         memset(rows, 0, sizeof *rows);
-        if (domain->kind == BS_DOMAIN_ROWS)
+        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
             rows->count = (int32_t)s->dims[domain->rows];
         if (domain->kind == BS_DOMAIN_PATCHES) {
             const int64_t size = s->plan->domains[d].size;
@@ -512,9 +524,11 @@ static void run_end(bs_session *s)
 
 static bool writes_states(const bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (s->plan->node_live[n] && bs_node_is(&s->graph->nodes[n], &bs_op_state_write))
+    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
+        const bs_node *node = &s->graph->nodes[n];
+        if (s->plan->node_live[n] && (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append)))
             return true;
+    }
     return false;
 }
 
@@ -528,6 +542,7 @@ bs_status bs_run(bs_session *session, bs_error *error)
     status = status == BS_OK ? derive_extents(session, error) : status;
     status = status == BS_OK ? check_bound(session, error) : status;
     status = status == BS_OK ? count_rows(session, error) : status;
+    status = status == BS_OK ? bs_segments_begin(session, error) : status;
     if (status != BS_OK)
         return status;
     run_begin(session);

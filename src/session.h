@@ -52,6 +52,8 @@ struct bs_session {
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
     uint64_t *state_bytes;
+    int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
+    int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
@@ -74,6 +76,14 @@ void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row);
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* Row of the ROWS or PATCHES domain above, counted from the first of all. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
+
+/* segment.c: what inputs say of segments, checked and kept for the run */
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
+int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
+bs_status bs_segments_begin(bs_session *session, bs_error *error);
+void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
+/* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
+void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);

@@ -149,6 +149,17 @@ static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_v
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
 }
 
+bool bs_state_is_written(const bs_graph *graph, int32_t state)
+{
+    for (int32_t n = 1; n < graph->n_nodes; n++) {
+        const bs_node *node = &graph->nodes[n];
+        const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
+        if (writes && bs_node_in(graph, node)[0] == state)
+            return true;
+    }
+    return false;
+}
+
 static bool state_write_infer(bs_infer *infer)
 {
     infer->n_out = 0;
@@ -157,9 +168,8 @@ static bool state_write_infer(bs_infer *infer)
     const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
         return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
-    for (int32_t n = 1; n < infer->graph->n_nodes; n++)
-        if (bs_node_is(&infer->graph->nodes[n], &bs_op_state_write) && bs_node_in(infer->graph, &infer->graph->nodes[n])[0] == infer->ids[0])
-            return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
+    if (bs_state_is_written(infer->graph, infer->ids[0]))
+        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
     char a[128], b[128];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
         return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
@@ -300,13 +310,14 @@ static bool collect_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
-    if (d->kind != BS_DOMAIN_ROWS && d->kind != BS_DOMAIN_PATCHES)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows or patches; gather what a router scattered first");
+    const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
+    if (!rows && d->kind != BS_DOMAIN_PATCHES)
+        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows, segments or patches; gather what a router scattered first");
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
         return bs_graph_fail(g, BS_ERROR_SHAPE, "collect: rank %d cells cannot be stacked (images of patches: use assemble)", x->rank);
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
-    out->dims[0] = d->kind == BS_DOMAIN_ROWS ? d->rows : bs_dim_const(g, d->max_rows);
+    out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + 1] = x->dims[i];
     out->domain = 0;

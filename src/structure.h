@@ -6,7 +6,8 @@
 #include "op.h"
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
-    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score;
+    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_segments, bs_op_state_append,
+    bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
 /* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
 typedef struct bs_source_params {
@@ -38,5 +39,19 @@ const char *bs_protocol_name(bs_protocol protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+
+/* Whether a state_write or state_append of this state is there already. */
+bool bs_state_is_written(const bs_graph *graph, int32_t state);
+
+/* Segments (structure_segment.c). The two below refuse and return false.
+ * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
+bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
+/* Operand `index` is of a segment domain: which one, or 0 after refusing. */
+int32_t bs_infer_segments(bs_infer *infer, int32_t index);
+/* Of a segment domain: its number of segments. */
+static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
+{
+    return graph->values[graph->domains[domain].lengths].dims[0];
+}
 
 #endif

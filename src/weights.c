@@ -140,6 +140,6 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
-    const bs_weights weights = {table, tensor_table_find, tensor_table_read, tensor_table_map};
+    const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
     return weights;
 }

@@ -161,6 +161,12 @@ static inline void against_inputs(against *a, const bs_graph *g, const bs_tensor
             data[i] = g->values[g->nodes[n].first_out].dtype == BS_U8 ? check_below(256) : check_below(17) - 8;
         if (strcmp(bs_node_name(&g->nodes[n]), "knob") == 0)
             data[0] = check_below(5) / 4.0;
+        if (strcmp(bs_node_name(&g->nodes[n]), "lengths") == 0) { /* of segments: N rows in all, some have none */
+            memset(data, 0, (size_t)count * sizeof *data);
+            const int32_t used = 1 + check_below((int32_t)count);
+            for (int64_t row = 0; row < extent[0]; row++)
+                data[check_below(used)]++;
+        }
     }
     a->n_inputs = a->oracle.n_sources;
     for (int32_t n = 1; n < g->n_nodes; n++) {

@@ -127,7 +127,7 @@ static inline void naive_set_rows(naive *n)
         const bs_domain *domain = &n->g->domains[d];
         const int64_t size = domain->kind == BS_DOMAIN_PATCHES ? naive_patch_size(n, domain) : 1;
         n->rows[d] = 1;
-        if (domain->kind == BS_DOMAIN_ROWS)
+        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
             n->rows[d] = (int32_t)n->dims[domain->rows];
         if (domain->kind == BS_DOMAIN_PATCHES)
             n->rows[d] =
@@ -321,6 +321,78 @@ static inline void naive_topk(const naive *n, const bs_node *node, const double 
     }
 }
 
+/* ---------------------------------------------------------------------------------------------------- segments */
+
+/* The segment of a row, and its first row. */
+static inline int32_t naive_segment(const naive *n, int32_t domain, int32_t row, int32_t *first)
+{
+    const double *lengths = n->cell[n->g->domains[domain].lengths][0];
+    int32_t segment = 0;
+    *first = 0;
+    while (row >= *first + (int32_t)lengths[segment])
+        *first += (int32_t)lengths[segment++];
+    return segment;
+}
+
+static inline void naive_segment_reduce(const naive *n, const bs_node *node, double *y)
+{
+    const int32_t x = bs_node_in(n->g, node)[0], mode = ((const bs_segment_reduce_desc *)node->params)->mode;
+    const int32_t domain = n->g->values[x].domain;
+    const int64_t each = naive_elements(n, x);
+    for (int32_t row = 0; row < n->rows[domain]; row++) {
+        int32_t first;
+        const int32_t segment = naive_segment(n, domain, row, &first);
+        const double count = n->cell[n->g->domains[domain].lengths][0][segment];
+        for (int64_t i = 0; i < each; i++) {
+            double *to = &y[segment * each + i];
+            const double v = n->cell[x][row][i];
+            *to = mode == BS_SEGMENT_LAST  ? v
+                  : mode == BS_SEGMENT_MAX ? (row == first || v > *to ? v : *to)
+                                           : *to + (mode == BS_SEGMENT_MEAN ? v / count : v);
+        }
+    }
+}
+
+/* Key or value (operand `kind`) of position j of a segment, element i: of this run or from the ring. */
+static inline double naive_attended(const naive *n, const int32_t *in, int32_t kind, int32_t segment, int32_t first,
+                                    int32_t past, int32_t j, int64_t i)
+{
+    const int64_t window = past ? naive_dim(n, in[3], 1) : 1, d = naive_dim(n, in[0], 0);
+    return j >= past ? n->cell[in[kind]][first + j - past][i]
+                     : n->cell[in[kind + 2]][0][(segment * window + j % window) * d + i];
+}
+
+static inline void naive_attention(const naive *n, const bs_node *node, int32_t row, double *y)
+{
+    const int32_t *in = bs_node_in(n->g, node);
+    const bs_attention_desc *p = node->params;
+    const int32_t heads = bs_or_default(p->heads, 1);
+    int32_t first;
+    const int32_t segment = naive_segment(n, node->domain, row, &first);
+    const int32_t past = node->n_in == 6 ? (int32_t)n->cell[in[5]][0][segment] : 0, position = past + row - first;
+    const int64_t d = naive_dim(n, in[0], 0), each = d / heads;
+    const int32_t window = node->n_in == 6 ? (int32_t)naive_dim(n, in[3], 1) : position + 1;
+    const int32_t low = position - window + 1 > 0 ? position - window + 1 : 0;
+    for (int32_t h = 0; h < heads; h++) {
+        const double slope = p->alibi ? pow(2.0, -8.0 * (h + 1) / heads) : 0;
+        double top = -INFINITY, sum = 0;
+        for (int32_t pass = 0; pass < 2; pass++)
+            for (int32_t j = low; j <= position; j++) {
+                double score = 0;
+                for (int64_t i = h * each; i < (h + 1) * each; i++)
+                    score += n->cell[in[0]][row][i] * naive_attended(n, in, 1, segment, first, past, j, i);
+                score = score / sqrt((double)each) - slope * (position - j);
+                if (pass == 0)
+                    top = score > top ? score : top;
+                sum += pass ? exp(score - top) : 0;
+                for (int64_t i = h * each; pass && i < (h + 1) * each; i++)
+                    y[i] += exp(score - top) * naive_attended(n, in, 2, segment, first, past, j, i);
+            }
+        for (int64_t i = h * each; i < (h + 1) * each; i++)
+            y[i] /= sum;
+    }
+}
+
 static inline void naive_op(naive *n, const bs_node *node, int32_t row, const double *const *in, double *const *out)
 {
     const char *op = bs_op_get(node->op)->name;
@@ -345,6 +417,14 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         naive_convert(n, node, in[0], out[0]);
     else if (strcmp(op, "topk") == 0)
         naive_topk(n, node, in[0], out[0], out[1]);
+    else if (strcmp(op, "segment_spread") == 0) {
+        int32_t first;
+        const int64_t each = naive_elements(n, node->first_out);
+        memcpy(out[0], in[0] + naive_segment(n, node->domain, row, &first) * each, (size_t)each * sizeof(double));
+    } else if (strcmp(op, "segment_reduce") == 0)
+        naive_segment_reduce(n, node, out[0]);
+    else if (strcmp(op, "attention") == 0)
+        naive_attention(n, node, row, out[0]);
     else {
         printf("FAIL the oracle does not know op %s\n", op);
         exit(1);
@@ -619,7 +699,7 @@ static inline const double *naive_view(naive *n, const bs_node *node, int32_t ro
         return naive_source_data(n, node);
     if (bs_node_is(node, &bs_op_patches))
         return n->cell[in][0];
-    if (bs_node_is(node, &bs_op_rows))
+    if (bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments))
         return n->cell[in][0] + row * naive_elements(n, node->first_out);
     return bs_node_is(node, &bs_op_scatter) ? n->cell[in][row] : NULL;
 }
@@ -627,6 +707,8 @@ static inline const double *naive_view(naive *n, const bs_node *node, int32_t ro
 /* Cells whose operands are the same tensors have the same result: no need to work it out again. */
 static inline bool naive_same_operands(const naive *n, const bs_node *node, int32_t a, int32_t b)
 {
+    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
     for (int32_t i = 0; i < node->n_in; i++) {
         const int32_t in = bs_node_in(n->g, node)[i];
         if (n->g->values[in].domain != 0 && n->cell[in][a] != n->cell[in][b])

@@ -13,6 +13,9 @@
 #define RG_OUTPUTS 6
 #define RG_MOST    1000.0 /* larger values are clipped: sums and products stay below 2^24 */
 
+static bool rg_segments; /* rows come in segments: set before rg_begin */
+#define RG_SEGMENTS 5
+
 typedef struct random_graph {
     bs_graph *g;
     net_table *weights;
@@ -22,7 +25,7 @@ typedef struct random_graph {
     int32_t n_names, n_ints, n_outputs;
     bool rows, frames; /* what it works on */
     bool whole;        /* blocks are grown as a user writes them; else a node here, a node there */
-    bs_value state[3], cells, knob, captured; /* states: rows, frame, the frame before that */
+    bs_value state[3], cells, knob, captured, lengths; /* states: rows, frame, the frame before that */
     bs_value reused;                          /* a frame that has become the state already */
 } random_graph;
 
@@ -66,7 +69,7 @@ static inline bool rg_is_top_cells(const random_graph *rg, const bs_value_info *
 {
     const bs_domain_kind kind = rg->g->domains[v->domain].kind;
     const bool stacks = v->rank < 3 || kind == BS_DOMAIN_PATCHES;
-    return (kind == BS_DOMAIN_ROWS || kind == BS_DOMAIN_PATCHES) && stacks && v->rank > 0;
+    return kind != BS_DOMAIN_ROOT && kind != BS_DOMAIN_PATH && stacks && v->rank > 0;
 }
 
 static inline bool rg_is_frame(const random_graph *rg, const bs_value_info *v)
@@ -502,6 +505,29 @@ static inline void rg_to_root(random_graph *rg)
     rg_made(rg, rg_info(rg, x)->rank == 3 ? bs_assemble(rg->g, x) : bs_collect(rg->g, x), rg->bound[x.id]);
 }
 
+static inline bool rg_is_segment_line(const random_graph *rg, const bs_value_info *v)
+{
+    return rg->g->domains[v->domain].kind == BS_DOMAIN_SEGMENTS && rg_is_line(rg, v);
+}
+
+static inline bool rg_is_segment_table(const random_graph *rg, const bs_value_info *v)
+{
+    return rg_is_table(rg, v) && v->dims[0] == rg_info(rg, rg->lengths)->dims[0];
+}
+
+/* From rows to segments, or back: what is in tiles must be whole for it. */
+static inline void rg_segment_op(random_graph *rg)
+{
+    static const int32_t modes[3] = {BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MAX}; /* means are not whole */
+    const bs_value line = rg_pick(rg, -1, rg_is_segment_line), table = rg_pick(rg, 0, rg_is_segment_table);
+    const int32_t mode = modes[check_below(3)];
+    if (line.id && rg_flip(50))
+        rg_made(rg, bs_segment_reduce(rg->g, line, &(bs_segment_reduce_desc){.mode = mode}),
+                rg->bound[line.id] * (mode == BS_SEGMENT_SUM ? 40 : 1));
+    else if (line.id && table.id)
+        rg_made(rg, bs_segment_spread(rg->g, table, line), rg->bound[table.id]);
+}
+
 /* Cells out of a root value: of a domain there is, or a new one. */
 static inline void rg_to_cells(random_graph *rg)
 {
@@ -541,7 +567,7 @@ static inline void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
     weights->table.count = 0;
     weights->next = NULL;
     rg->frames = rg_flip(70);
-    rg->rows = !rg->frames || rg_flip(30);
+    rg->rows = !rg->frames || rg_flip(30) || rg_segments;
     rg->whole = rg_flip(60);
     rg->knob = rg_input(rg, "knob", BS_F32, BS_SHAPE1(1), 1);
     rg->captured = rg_input(rg, "captured", BS_F32, BS_SHAPE1(4), 8);
@@ -551,7 +577,13 @@ static inline void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
         if (rg_flip(30))
             rg->state[0] = rg_made(rg, bs_state(g, "rows_before", BS_F32, BS_SHAPE2(n, 4)), RG_MOST);
         const bs_value table = rg->state[0].id && rg_flip(50) ? rg->state[0] : tokens;
-        rg_made(rg, bs_rows(g, table, (bs_value){0}), rg->bound[table.id]);
+        if (rg_segments) {
+            rg->lengths = rg_input(rg, "lengths", BS_I32, BS_SHAPE1(RG_SEGMENTS), 40);
+            rg_input(rg, "per_segment", BS_F32, BS_SHAPE2(RG_SEGMENTS, 4), 8);
+            rg_made(rg, bs_segments(g, table, rg->lengths), rg->bound[table.id]);
+        } else {
+            rg_made(rg, bs_rows(g, table, (bs_value){0}), rg->bound[table.id]);
+        }
     }
     if (rg->frames) {
         if (rg_flip(30))
@@ -616,6 +648,10 @@ static inline void rg_step(random_graph *rg)
         return;
     }
 
+    if (rg_segments && rg_flip(12)) {
+        rg_segment_op(rg);
+        return;
+    }
     const bs_value line = rg_pick(rg, -1, rg_is_line), image = rg_pick(rg, -1, rg_is_image),
                    routable = rg_pick(rg, -1, rg_is_routable);
     const int32_t what = check_below(100);

@@ -96,11 +96,40 @@ static bs_status use_facts(const bs_model *model)
     return status;
 }
 
+/* What opened can be read whole: weights lie in their records, records in the storage. Heads may be damaged. */
+static bs_status use_stream(const bs_model *model)
+{
+    static uint8_t buffer[FORGE_BYTES];
+    const bs_weights w = bs_model_weights(model);
+    bs_weight_info info;
+    bs_record record;
+    int32_t block;
+    uint64_t at;
+    if (!w.locate)
+        return BS_OK;
+    for (int32_t i = 0; bs_model_weight_get(model, i, NULL, NULL, &info) == BS_OK; i++)
+        if (w.locate(w.user, &info, &block, &at) != BS_OK || w.record(w.user, block, &record) != BS_OK ||
+            at < record.offset + record.head_bytes || at + info.bytes > record.offset + record.bytes)
+            return (bs_status)1;
+    for (int32_t b = 0; w.record(w.user, b, &record) == BS_OK; b++) {
+        if (record.bytes == 0)
+            continue;
+        if (w.fetch(w.user, record.offset, buffer, (size_t)record.bytes) != BS_OK)
+            return (bs_status)1;
+        const bs_status status = w.verify(w.user, b, buffer);
+        if (status != BS_OK && status != BS_ERROR_FORMAT)
+            return (bs_status)1;
+    }
+    return BS_OK;
+}
+
 static bs_status use_model(bs_model *model, bs_arena *arena, bs_error *error)
 {
     if (!model)
         return error->status == BS_OK ? (bs_status)1 : error->status; /* a failure must say what it is */
     bs_status status = use_facts(model);
+    if (status == BS_OK)
+        status = use_stream(model);
     if (status == BS_OK)
         status = use_graph(model, arena, NULL, error);
     if (status == BS_OK)
@@ -139,6 +168,8 @@ static void test_good(void)
         {"a model opens, builds, and gives its weights", NOTHING},
         {"keys of others are passed over", FOREIGN_KEYS},
         {"bytes behind the last tensor are passed over", TRAILING_BYTES},
+        {"a file of version 1, without heads, is read", OLD_VERSION},
+        {"records on pages are read", PAGES},
     };
     static forge f;
     bs_error error;
@@ -167,7 +198,8 @@ static void test_facts(void)
     const bool got = bs_model_block_get(m, 2, &block) == BS_OK;
     report("", "a block's record is where it was put", got && strcmp(block.name, "large") == 0 && block.first_node == 7 &&
                block.end_node == 9 && block.weights == 2 && block.bytes == TINY_CONV_BYTES && block.offset % TINY_ALIGNMENT == 0 &&
-               tiny_crc32(f.bytes + block.offset, (size_t)block.bytes) == block.crc32, "it is not");
+               memcmp(f.bytes + block.offset, "BSRC", 4) == 0 &&
+               tiny_crc32(f.bytes + block.offset + TINY_HEAD_BYTES, (size_t)block.bytes - TINY_HEAD_BYTES) == block.crc32, "it is not");
     const bs_weights w = bs_model_weights(m);
     float bias = 0;
     const bool read = w.find(w.user, "large.conv.bias", &info) == BS_OK && info.rank == 1 && info.bytes == 4 &&
@@ -256,7 +288,11 @@ static const damage damages[] = {
     {"tensor offset 2^64-64", "block.large", AT_VALUE, 12, 8, UINT64_MAX - 63, F},
 
     {"another architecture", "general.architecture", AT_VALUE, 8, 1, 'x', F},
-    {"file version 2", "brainstorm.version", AT_VALUE, 0, 4, 2, BS_ERROR_VERSION},
+    {"file version 3", "brainstorm.version", AT_VALUE, 0, 4, 3, BS_ERROR_VERSION},
+    {"file version 0", "brainstorm.version", AT_VALUE, 0, 4, 0, BS_ERROR_VERSION},
+    {"file version 1, though its records have heads", "brainstorm.version", AT_VALUE, 0, 4, 1, F},
+    {"file id of another type", "brainstorm.file.id", AT_TYPE, 0, 4, T_I64, F},
+    {"file id of another file", "brainstorm.file.id", AT_VALUE, 0, 8, 1, F},
     {"op set of the future", "brainstorm.opset", AT_VALUE, 0, 4, 1000, BS_ERROR_VERSION},
     {"op set 0", "brainstorm.opset", AT_VALUE, 0, 4, 0, BS_ERROR_VERSION},
     {"scale 65", "brainstorm.model.scale", AT_VALUE, 0, 4, 65, F},
@@ -297,6 +333,7 @@ static const damage damages[] = {
     {"block tensor taken twice", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, 1, F},
     {"block bytes without a tensor", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, UINT32_MAX, F},
     {"block bytes beyond its tensor", "brainstorm.block.bytes", AT_WIDE, 1, 8, TINY_CONV_BYTES + 1, F},
+    {"block whose record has no room for its head", "brainstorm.block.bytes", AT_FILE, 0, 0, 0, F}, /* see damage_apply */
     {"block bytes 2^64-1", "brainstorm.block.bytes", AT_WIDE, 1, 8, UINT64_MAX, F},
     {"checksum", "brainstorm.block.crc32", AT_ELEMENT, 1, 4, 0, F},
 
@@ -313,8 +350,9 @@ static const damage damages[] = {
     {"weight whose bytes wrap", "brainstorm.weight.dims", AT_WIDE, 0, 8, (uint64_t)1 << 62, F},
     {"weight beyond its record", "brainstorm.weight.dims", AT_WIDE, 2, 8, 3, F},
     {"weight of another shape than the op's", "brainstorm.weight.dims", AT_WIDE, 0, 8, 4, BS_ERROR_WEIGHTS},
-    {"weight offset not of 256", "brainstorm.weight.offset", AT_WIDE, 1, 8, 128, F},
-    {"weight offset that overlaps", "brainstorm.weight.offset", AT_WIDE, 3, 8, 0, F},
+    {"weight offset not of 256", "brainstorm.weight.offset", AT_WIDE, 1, 8, 384, F},
+    {"weight offset that overlaps", "brainstorm.weight.offset", AT_WIDE, 3, 8, 256, F},
+    {"weight offset in the head", "brainstorm.weight.offset", AT_WIDE, 2, 8, 0, F},
     {"weight offset 2^64-256", "brainstorm.weight.offset", AT_WIDE, 1, 8, UINT64_MAX - 255, F},
     {"weight that is missing", "score.bias", AT_NAME, 9, 1, 'z', BS_ERROR_WEIGHTS},
     {"weight name twice", "large.conv.weight", AT_NAME, 0, 5, 0, F}, /* see damage_apply */
@@ -329,6 +367,11 @@ static void damage_apply(forge *f, const damage *d)
     }
     if (strcmp(d->name, "weight name twice") == 0) {
         memcpy(f->bytes + forge_find(f, d->record, AT_NAME, 0), "small", 5);
+        return;
+    }
+    if (strcmp(d->name, "block whose record has no room for its head") == 0) {
+        f->bytes[forge_find(f, d->record, AT_WIDE, 2) + 1] = 0; /* 516 bytes become 4 here and in the tensor, */
+        f->bytes[forge_find(f, "block.large", AT_VALUE, 1)] = 0; /* which is the last one */
         return;
     }
     const size_t at = forge_find(f, d->record, d->part, d->index);
@@ -348,6 +391,54 @@ static void test_damages(void)
     }
 }
 
+/* Heads of records: `index` counts from the record's first byte. */
+static const struct { const char *name; size_t block, index, bytes; uint64_t value; } head_damages[] = {
+    {"magic", 1, 0, 4, 0x43525352},
+    {"version 0", 1, 4, 4, 0},
+    {"version 2", 1, 4, 4, 2},
+    {"the number of another block", 1, 8, 4, 2},
+    {"a block that does not exist", 2, 8, 4, 3},
+    {"checksum", 0, 12, 4, 0},
+    {"one byte less", 1, 16, 8, TINY_CONV_BYTES - 1},
+    {"2^64-1 bytes", 1, 16, 8, UINT64_MAX},
+    {"the id of another file", 2, 24, 8, 0},
+    {"the first of its rest not zero", 1, 32, 1, 1},
+    {"the last of its rest not zero", 1, TINY_HEAD_BYTES - 1, 1, 0x80},
+    {"another record's", 1, 8, 8, UINT64_MAX}, /* see head_damage */
+};
+
+static void head_damage(forge *f, size_t i, const uint64_t offset[TINY_BLOCKS])
+{
+    uint8_t *at = f->bytes + offset[head_damages[i].block];
+    if (strcmp(head_damages[i].name, "another record's") == 0) {
+        memcpy(at, f->bytes + offset[2], TINY_HEAD_BYTES);
+        return;
+    }
+    for (size_t b = 0; b < head_damages[i].bytes; b++)
+        at[head_damages[i].index + b] = (uint8_t)(head_damages[i].value >> 8 * b);
+}
+
+static void test_head_damages(void)
+{
+    static forge f;
+    bs_arena arena;
+    bs_error error;
+    bs_model_block_facts block;
+    uint64_t offset[TINY_BLOCKS] = {0};
+    tiny_write(&f, NOTHING);
+    bs_arena_init(&arena, "persistent", memory, sizeof memory);
+    const bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, &error);
+    for (int32_t b = 0; b < TINY_BLOCKS; b++)
+        if (bs_model_block_get(m, b, &block) == BS_OK)
+            offset[b] = block.offset;
+    for (size_t i = 0; i < sizeof head_damages / sizeof *head_damages; i++) {
+        tiny_write(&f, NOTHING);
+        head_damage(&f, i, offset);
+        const bs_status status = try_bytes(f.bytes, f.n, &error);
+        expect("damaged head: ", head_damages[i].name, status, BS_ERROR_FORMAT, &error);
+    }
+}
+
 static void test_left_out(void)
 {
     static const struct { const char *name; extra more; bs_status status; } bad[] = {
@@ -356,6 +447,8 @@ static void test_left_out(void)
         {"a tensor's name twice", DUPLICATE_TENSOR, BS_ERROR_FORMAT},
         {"no architecture", NO_ARCHITECTURE, BS_ERROR_FORMAT},
         {"no version", NO_VERSION, BS_ERROR_VERSION},
+        {"no file id", NO_FILE_ID, BS_ERROR_FORMAT},
+        {"bytes between two weights that are not zero", NOT_ZERO, BS_ERROR_FORMAT},
         {"offsets for an alignment that is not said", NO_ALIGNMENT, BS_ERROR_FORMAT},
         {"no padding at the end", NO_TAIL_PADDING, BS_ERROR_FORMAT},
     };
@@ -387,13 +480,15 @@ static void test_truncations(void)
 }
 
 /* A flip in padding, in a name or in a maximum may leave a sound file: then it must be usable, not equal. */
-static void test_bit_flips(void)
+static void test_bit_flips(extra more, size_t bytes, const char *name)
 {
     static forge f;
     bs_error error;
     size_t refused = 0, accepted = 0, silent = 0;
-    tiny_write(&f, NOTHING);
-    for (size_t bit = 0; bit < 8 * f.n; bit++) {
+    tiny_write(&f, more);
+    if (bytes == 0)
+        bytes = f.n;
+    for (size_t bit = 0; bit < 8 * bytes; bit++) {
         f.bytes[bit / 8] = (uint8_t)(f.bytes[bit / 8] ^ 1 << bit % 8);
         const bs_status status = try_bytes(f.bytes, f.n, &error);
         f.bytes[bit / 8] = (uint8_t)(f.bytes[bit / 8] ^ 1 << bit % 8);
@@ -403,7 +498,7 @@ static void test_bit_flips(void)
     }
     char why[96];
     snprintf(why, sizeof why, "%zu refused, %zu accepted, %zu refused without a reason", refused, accepted, silent);
-    report("", "every single bit flip is refused or harmless", silent == 0 && refused > 7 * f.n / 2, why);
+    report("", name, silent == 0 && refused > 7 * bytes / 2, why);
 }
 
 /* Several random bytes at once, of a kind that passes single checks. */
@@ -448,7 +543,7 @@ static int64_t scripted_read(void *user, uint64_t offset, void *buffer, size_t b
 static bs_status try_reader(scripted *s, bs_error *error)
 {
     bs_arena arena;
-    const bs_reader reader = {s, scripted_read, s->file->n};
+    const bs_reader reader = {.user = s, .read = scripted_read, .size = s->file->n};
     memset(error, 0, sizeof *error);
     s->reads = 0;
     bs_arena_init(&arena, "persistent", memory, sizeof memory);
@@ -615,6 +710,21 @@ static void test_table(void)
     report("", "and not mapped", bs_weight_view(&w, &pair, &info) == NULL, "it is");
 }
 
+/* "123456789" gives what every description of zip's CRC-32 says; pieces of any length chain. */
+static void test_crc32(void)
+{
+    static uint8_t data[1000];
+    bool right = bs_crc32(0, "123456789", 9) == 0xcbf43926u && bs_crc32(0, data, 0) == 0;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * i * 7 + i / 3);
+    for (size_t n = 0; n <= sizeof data; n += 1 + n / 20) {
+        const uint32_t wanted = tiny_crc32(data, n);
+        for (size_t cut = 0; cut <= n; cut += 1 + cut / 5)
+            right = right && bs_crc32(bs_crc32(0, data, cut), data + cut, n - cut) == wanted;
+    }
+    report("", "checksums are zip's, in one piece and in several", right, "they are not");
+}
+
 static void test_hashes(void)
 {
     uint64_t hashes[257];
@@ -634,17 +744,20 @@ static void test_hashes(void)
 int main(void)
 {
     test_hashes();
+    test_crc32();
     test_table();
     test_good();
     test_facts();
     test_maxima();
     test_damages();
+    test_head_damages();
     test_left_out();
     test_reader();
     test_files();
     test_arenas();
     test_truncations();
-    test_bit_flips();
+    test_bit_flips(NOTHING, 0, "every single bit flip is refused or harmless");
+    test_bit_flips(PAGES, 4096, "so is every one in the header of a file that is streamed");
     test_random_damage();
     printf("%d passed, %d failed\n", n_passed, n_failed);
     return n_failed != 0;

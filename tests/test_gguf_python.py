@@ -6,10 +6,12 @@ package (tools/requirements.txt). Must never leave a file behind.
 """
 
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import warnings
+import zlib
 
 try:
     import gguf
@@ -94,6 +96,21 @@ def tokens(g):
     g.output("gate", g.collect(g.route_score(router)))
 
 
+def sequences(g):
+    """A layer of a decoder over the tokens of four sequences, with its cache."""
+    words, lengths = g.input("words", "i32", [g.symbol("t", 64), 1]), g.input("lengths", "i32", [4])
+    past = g.input("past", "i32", [4])
+    table = g.constant("embedding", random(10, 8))
+    x = g.reshape(g.gather_rows(table, g.segments(words, lengths)), [8])
+    q, k, v = (g.linear(x, f"sequence.{part}", random(8, 8)) for part in "qkv")
+    cache = [g.state(f"cache_{part}", "f32", [4, 16, 8]) for part in "kv"]
+    y = g.add(x, g.attention(q, k, v, *cache, past, heads=2, alibi=1, name="attend"))
+    y = g.sub(y, g.segment_spread(g.segment_reduce(y, "mean"), y))
+    g.state_append(cache[0], k, past)
+    g.state_append(cache[1], v, past)
+    g.output("last", g.segment_reduce(g.attention(y, y, y), "last"))
+
+
 def whole_images(g):
     x = g.input("image", "f32", [3, 32, 32])
     x = g.pad(x, 1, 1, 2, 2, edge=1)
@@ -120,6 +137,7 @@ def everything():
     g.output("frame_2x", out)
     g.output("price", g.route_price(router))
     tokens(g)
+    sequences(g)
     whole_images(g)
     return g
 
@@ -166,16 +184,45 @@ def test_package_reads(path, g):
     return tensors
 
 
+def opset_of(path):
+    return gguf.GGUFReader(path).get_field("brainstorm.opset").contents()
+
+
+def test_opset(path, folder):
+    old = os.path.join(folder, "old.gguf")
+    g = bm.Graph()
+    g.output("y", g.softmax(g.input("x", "f32", [4])))
+    g.write(old)
+    report("a file names the lowest op set that has its ops", (opset_of(path), opset_of(old)) == (bm.OPSET, 1),
+           f"{opset_of(path)} and {opset_of(old)}")
+    status, text = brainstorm("inspect", old)
+    report("files of the first op set are read", status == 0, text)
+
+
 def test_weights(g, tensors):
     same, aligned, count = True, True, 0
     for block in g.blocks:
         for _, array, offset in block.weights:
             data = tensors[f"block.{block.name}"][1][offset:offset + array.nbytes]
             same &= data == array.tobytes()
-            aligned &= offset % 256 == 0
+            aligned &= offset % 256 == 0 and offset >= 256
             count += 1
     report("weights have the bytes given", same and count > 20, "they do not")
     report("weights start at multiples of 256", aligned, "they do not")
+
+
+def test_heads(path, g, tensors):
+    reader = gguf.GGUFReader(path)
+    identity = reader.get_field("brainstorm.file.id").contents()
+    checksums = reader.get_field("brainstorm.block.crc32").contents()
+    right = True
+    for number, block in enumerate(g.blocks):
+        if block.bytes:
+            record = tensors[f"block.{block.name}"][1]
+            checksum = zlib.crc32(record[256:])
+            head = struct.pack("<4sIIIQQ224x", b"BSRC", 1, number, checksum, len(record), identity)
+            right &= record[:256] == head and checksum == checksums[number]
+    report("every record has the head that the keys promise", right and identity != 0, "one differs")
 
 
 def test_repeatable(path, g, folder):
@@ -229,6 +276,7 @@ def test_refusals():
         "a weight of a type unknown": lambda g: g.constant("c", np.zeros(3, np.complex64)),
         "a name that is too long": lambda g: g.input("n" * 64, "f32", [1]),
         "an activation unknown": lambda g: g.activation(g.input("x", "f32", [1]), "swish"),
+        "half a cache": lambda g: g.attention(*[g.input("x", "f32", [1])] * 4),
         "a parameter unknown": lambda g: g.node("softmax", [g.input("x", "f32", [1])], axis=1),
     }
     for name, action in refused.items():
@@ -292,6 +340,8 @@ def main():
         test_library_reads(path, g)
         tensors = test_package_reads(path, g)
         test_weights(g, tensors)
+        test_heads(path, g, tensors)
+        test_opset(path, folder)
         test_repeatable(path, g, folder)
         test_damage(path, tensors, folder)
         test_refusals()

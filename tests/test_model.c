@@ -32,16 +32,15 @@ static bs_graph *by_hand(bs_arena *arena)
     return g;
 }
 
-/* The tensors of tiny_records, as a table. */
+/* The tensors of tiny_make_payloads, as a table. */
 static bs_weights by_hand_weights(void)
 {
-    static uint8_t records[TINY_BLOCKS][512];
+    static uint8_t records[TINY_BLOCKS][TINY_PAYLOAD_BYTES];
     static bs_tensor tensors[TINY_WEIGHTS];
     static bs_tensor_table table = {tensors, TINY_WEIGHTS};
     static const char *const names[TINY_WEIGHTS] = {"score.weight", "score.bias", "small.conv.weight", "small.conv.bias",
                                                     "large.conv.weight", "large.conv.bias"};
-    uint32_t crc[TINY_BLOCKS];
-    tiny_make_records(records, crc);
+    tiny_make_payloads(records, NOTHING);
     for (int32_t i = 0; i < TINY_WEIGHTS; i++) {
         const bool bias = i % 2, conv = i > 1;
         tensors[i] = (bs_tensor){names[i], BS_F32, bias ? 1 : conv ? 4 : 2, {conv ? 1 : 2, 1, 3, 3}, records[i / 2] + (bias ? 256 : 0)};
@@ -153,7 +152,7 @@ static void test_same_as_by_hand(void)
         status = run_file(model, &arena, 0, BS_F32, in, out, &error);
         expect_same(shift ? "a file in unaligned memory" : "a file in memory", status, &error, out, wanted);
     }
-    const bs_reader reader = {&f, read_forge, f.n};
+    const bs_reader reader = {.user = &f, .read = read_forge, .size = f.n};
     memset(out, 0, sizeof out);
     arena.used = 0;
     status = run_file(bs_model_open_reader(&arena, &reader, &error), &arena, 0, BS_F32, in, out, &error);
@@ -172,7 +171,7 @@ static void codes_write(forge *f)
     static const int64_t bytes = 0;
     forge_begin(f);
     forge_key_string(f, "general.architecture", "brainstorm");
-    forge_key_u32(f, "brainstorm.version", 1);
+    forge_key_u32(f, "brainstorm.version", 1); /* the old one: there are no records */
     forge_key_u32(f, "brainstorm.opset", 1);
     forge_key_u32(f, "brainstorm.value.count", 5);
     forge_strings(f, "brainstorm.node.op", ops, 6);

@@ -361,7 +361,7 @@ static bool try_graph(const bs_graph *g, coverage *c, int32_t plans)
     return true;
 }
 
-static void test_random_graphs(uint64_t seed, int32_t count)
+static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
 {
     coverage c = {0};
     int32_t wrong = 0;
@@ -380,8 +380,8 @@ static void test_random_graphs(uint64_t seed, int32_t count)
                (int)a.extent[1], (int)a.extent[2], a.why);
         wrong++;
     }
-    check(wrong == 0, "%d random graphs: any order, threads, patches, sharing and paint give what the definition gives",
-          c.graphs);
+    check(wrong == 0, "%d random graphs with %s: any order, threads, patches, sharing and paint give what the definition gives",
+          c.graphs, rows);
     check(c.refused == 0, "the builder takes what the generator makes");
     check(c.sound == c.plans, "no two values of %d plans share bytes while both are needed", c.plans);
     check(c.noticed == c.moved && c.moved > c.plans / 2,
@@ -664,7 +664,10 @@ int main(int argc, char **argv)
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     check_seed(seed);
     test_placing();
-    test_random_graphs(seed * 1000, argc > 2 ? atoi(argv[2]) : 200);
+    test_random_graphs(seed * 1000, argc > 2 ? atoi(argv[2]) : 200, "rows and patches");
+    rg_segments = true;
+    test_random_graphs(seed * 1000 + 500000, argc > 2 ? atoi(argv[2]) : 100, "segments");
+    rg_segments = false;
     test_exact_arenas();
     test_plan_arena();
     test_threads();

@@ -719,7 +719,7 @@ static void test_failing_weights(void)
     int32_t refused = 0;
     for (int32_t n = 1; n <= 5 && ok; n++) { /* find and read of two tensors */
         s = (source){bs_weights_from_table(&weights.table), 0, n};
-        desc.weights = (bs_weights){&s, source_find, source_read, NULL};
+        desc.weights = (bs_weights){.user = &s, .find = source_find, .read = source_read};
         rig_session(&r, NULL, NULL, 0xFF); /* lays out the arenas; without weights it refuses */
         refused += r.session == NULL && r.error.status == BS_ERROR_WEIGHTS && r.memory.persistent.used == 0;
         bs_session *made = bs_session_create(&r.memory, r.plan, &desc, &r.error);

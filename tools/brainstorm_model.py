@@ -24,10 +24,11 @@ import zlib
 
 import numpy as np
 
-VERSION = 1   # of the file format: BS_MODEL_VERSION
-OPSET = 1     # BS_MODEL_OPSET
+VERSION = 2   # of the file format: BS_MODEL_VERSION
+OPSET = 2     # BS_MODEL_OPSET
 ALIGNMENT = 4096        # of records in the file
 TENSOR_ALIGNMENT = 256  # of tensors in a record
+HEAD_BYTES = 256        # of a record, before its weights
 MAX_NAME = 63           # bytes of a name
 
 # Numbers of the enums in brainstorm.h. They are stored in files and never change.
@@ -39,6 +40,7 @@ REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3}
 PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "binary": 4, "label": 5, "table": 6,
              "capacity": 7, "budget": 8, "callback": 9}
 GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
+SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
 PAD_VALID = -1
 DEPTHWISE = -1
 
@@ -71,7 +73,12 @@ OPS = {
     "resize": ("kind factor cubic_a~ code_bits", 1),
     "reduce": ("kind axis keep", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
+    "segments": ("", 1), "state_append": ("", 0), "segment_spread": ("", 1), "segment_reduce": ("mode", 1),
+    "attention": ("heads alibi", 1),
 }
+
+# The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
+OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2}
 
 
 class Value:
@@ -124,15 +131,31 @@ class Block:
         self.bytes = 0
 
     def add(self, name, array):
-        offset = -(-self.bytes // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
+        offset = -(-max(self.bytes, HEAD_BYTES) // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
         self.weights.append((name, array, offset))
         self.bytes = offset + array.nbytes
 
-    def record(self):
-        record = np.zeros(self.bytes, np.uint8)
+    def payload(self):
+        """What follows the head: the weights, and zeros between them."""
+        record = np.zeros(max(self.bytes, HEAD_BYTES), np.uint8)
         for _, array, offset in self.weights:
             record[offset:offset + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
-        return record
+        return record[HEAD_BYTES:].tobytes()
+
+    def crc32(self):
+        return zlib.crc32(self.payload())
+
+    def record(self, number, file_id):
+        head = struct.pack("<4sIIIQQ", b"BSRC", 1, number, self.crc32(), self.bytes, file_id)
+        return np.frombuffer(head.ljust(HEAD_BYTES, b"\0") + self.payload(), np.int8)
+
+
+def file_id(blocks):
+    """FNV-1a over checksum and length of every block: other weights, another number."""
+    number = 14695981039346656037
+    for byte in b"".join(struct.pack("<IQ", block.crc32(), block.bytes) for block in blocks):
+        number = (number ^ byte) * 1099511628211 % 2**64
+    return number
 
 
 def _number(table, what, kind):
@@ -261,6 +284,26 @@ class Graph:
 
     def collect(self, cells):
         return self.node("collect", [cells])
+
+    def segments(self, x, lengths):
+        """Rows of x, grouped. lengths: an input i32 [s], the rows of each segment in a run."""
+        return self.node("segments", [x, lengths])
+
+    def segment_spread(self, parent, like):
+        return self.node("segment_spread", [parent, like])
+
+    def segment_reduce(self, x, mode="last", name=""):
+        return self.node("segment_reduce", [x], name, mode=_number(SEGMENTS, mode, "segment mode"))
+
+    def attention(self, q, k, v, past_k=None, past_v=None, past=None, heads=0, alibi=0, name=""):
+        """past_k, past_v: the cache [s, window, d]; past: an input i32 [s]. All three, or none: no cache."""
+        cache = [past_k, past_v, past]
+        if any(v is None for v in cache) != all(v is None for v in cache):
+            raise ValueError("attention: past_k, past_v and past are given all three or none")
+        return self.node("attention", [q, k, v] + [v for v in cache if v is not None], name, heads=heads, alibi=alibi)
+
+    def state_append(self, state, value, past):
+        self.node("state_append", [state, value, past])
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
               cost=None, table=None, path=None):
@@ -444,7 +487,7 @@ class Graph:
             "block.end_node": ("i32", [b.end_node for b in blocks]),
             "block.tensor": ("i32", tensors),
             "block.bytes": ("u64", [b.bytes for b in blocks]),
-            "block.crc32": ("u32", [zlib.crc32(b.record().tobytes()) for b in blocks]),
+            "block.crc32": ("u32", [b.crc32() for b in blocks]),
             "weight.name": ("str", [name for _, name, _, _ in weights]),
             "weight.block": ("i32", [b for b, _, _, _ in weights]),
             "weight.dtype": ("i32", [DTYPES[_STORED[a.dtype.newbyteorder("=")]] for _, _, a, _ in weights]),
@@ -461,19 +504,21 @@ class Graph:
                  "i64": gguf.GGUFValueType.INT64, "u64": gguf.GGUFValueType.UINT64}
         if len(self._open) != 1:
             raise ValueError("a block is still open")
+        identity = file_id(self.blocks)
         writer = gguf.GGUFWriter(f"{path}.new", "brainstorm")
         writer.add_custom_alignment(ALIGNMENT)
         writer.add_uint32("brainstorm.version", VERSION)
-        writer.add_uint32("brainstorm.opset", OPSET)
+        writer.add_uint32("brainstorm.opset", max([1, *(OPSET_OF.get(n.op, 1) for n in self.nodes)]))
+        writer.add_uint64("brainstorm.file.id", identity)
         writer.add_string("brainstorm.model.name", self.name)
         writer.add_uint32("brainstorm.model.scale", self.scale)
         writer.add_uint32("brainstorm.value.count", self.n_values)
         for key, (kind, elements) in self.arrays().items():
             if elements:  # GGUF writers refuse empty arrays; readers take a missing one for empty
                 writer.add_key_value(f"brainstorm.{key}", elements, gguf.GGUFValueType.ARRAY, types[kind])
-        for block in self.blocks:
+        for number, block in enumerate(self.blocks):
             if block.bytes:
-                writer.add_tensor(f"block.{block.name}", block.record().view(np.int8))
+                writer.add_tensor(f"block.{block.name}", block.record(number, identity))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()

@@ -120,7 +120,7 @@ bool upscaler_open(upscaler *u, const video_options *o, int width, int height, i
             memory_cut(u, fixed);
         }
     }
-    const bs_session_desc session = {NULL, bs_model_weights(u->model)};
+    const bs_session_desc session = {.weights = bs_model_weights(u->model)};
     u->session = bs_session_create(&u->memory, u->plan, &session, &u->error);
     return u->session != NULL;
 }

@@ -1,0 +1,225 @@
+/* model_record.c - records: their heads, streaming from them, and the check of a whole file.
+ * Relies on model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut short or
+ * overwritten while it is open. */
+#include "model.h"
+
+/* -------------------------------------------------------------------------------------------------- heads */
+
+static uint32_t head_u32(const uint8_t *head, size_t at)
+{
+    uint32_t n;
+    memcpy(&n, head + at, sizeof n);
+    return n;
+}
+
+static uint64_t head_u64(const uint8_t *head, size_t at)
+{
+    uint64_t n;
+    memcpy(&n, head + at, sizeof n);
+    return n;
+}
+
+static bool bytes_are_zero(const uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (data[i] != 0)
+            return false;
+    return true;
+}
+
+/* What is wrong with the head of that block's record; NULL: nothing. The layout is in docs/format.md. */
+static const char *head_fault(const bs_model *model, int32_t index, const uint8_t *head)
+{
+    const bs_model_block *block = &model->blocks[index];
+    if (head_u32(head, 0) != BS_MODEL_HEAD_MAGIC)
+        return "does not begin with \"BSRC\"";
+    if (head_u32(head, 4) != BS_MODEL_HEAD_VERSION)
+        return "has a head of another version";
+    if (head_u64(head, 24) != model->file_id)
+        return "is of another file";
+    if (head_u32(head, 8) != (uint32_t)index)
+        return "is that of another block";
+    if (head_u32(head, 12) != block->crc32)
+        return "has another CRC-32 in its head than the file's index";
+    if (head_u64(head, 16) != block->bytes)
+        return "has another length in its head than the file's index";
+    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32) ? NULL : "has a head with bytes that should be zero";
+}
+
+/* ---------------------------------------------------------------------------------------------- streaming */
+
+/* The handle and the alignment that streaming reads use. */
+static bool stream_is_direct(const bs_model *model)
+{
+    return model->stream_file >= 0 && model->stream_alignment > 1 && !model->buffered;
+}
+
+static int64_t stream_handle(const bs_model *model)
+{
+    return model->stream_file >= 0 && !model->buffered ? model->stream_file : model->file;
+}
+
+uint32_t bs_model_fetch_alignment(const bs_model *model)
+{
+    if (bs_model_can_stream(model, NULL) != BS_OK)
+        return 0;
+    return stream_is_direct(model) ? model->stream_alignment : 1;
+}
+
+bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
+{
+    if (model->version < 2)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "a model file of version %d cannot be streamed: write it anew in version %d",
+                       model->version, BS_MODEL_VERSION);
+    if (model->gguf.alignment % BS_MODEL_PAGE != 0)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "records aligned to %llu bytes cannot be streamed: they must be to %d",
+                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+    return BS_OK;
+}
+
+static bs_status stream_locate(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset)
+{
+    const bs_model *model = user;
+    if (info->handle >= (uint64_t)model->n_weights)
+        return BS_ERROR_ARGUMENT;
+    *block = model->weights[info->handle].block;
+    *offset = model->weights[info->handle].offset;
+    return BS_OK;
+}
+
+static bs_status stream_record(const void *user, int32_t index, bs_record *record)
+{
+    const bs_model *model = user;
+    memset(record, 0, sizeof *record);
+    if (index < 0 || index >= model->n_blocks)
+        return BS_ERROR_ARGUMENT;
+    const bs_model_block *block = &model->blocks[index];
+    record->offset = block->offset;
+    record->bytes = block->bytes;
+    record->head_bytes = block->bytes ? BS_MODEL_HEAD_BYTES : 0;
+    record->crc32 = block->crc32;
+    return BS_OK;
+}
+
+/* From the handle for streaming. What went through the page cache need not stay there: it is read once a load. */
+static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_platform *p = model->platform;
+    const int64_t file = stream_handle(model);
+    const int64_t got = p->file_read(p->user, file, offset, buffer, bytes);
+    if (got > 0 && p->file_forget && !stream_is_direct(model))
+        p->file_forget(p->user, file, offset, (uint64_t)got);
+    return got;
+}
+
+/* A direct read may ask beyond the file's end, up to the next multiple: the end comes back as a shorter read. */
+static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_model *model = user;
+    const uint64_t size = model->gguf.source.size, mask = stream_is_direct(model) ? model->stream_alignment - 1 : 0;
+    const uint64_t end = bs_add_u64(size, mask) & ~mask;
+    if (((offset | bytes | (uintptr_t)buffer) & mask) != 0 || offset > end || bytes > end - offset)
+        return BS_ERROR_ARGUMENT;
+    const uint64_t left = offset < size ? size - offset : 0, there = left < bytes ? left : bytes;
+    if (there == 0)
+        return BS_OK;
+    if (!model->platform)
+        return bs_source_read(&model->gguf.source, offset, buffer, there);
+    const int64_t got = stream_file_read(model, offset, buffer, bytes);
+    return got >= 0 && (uint64_t)got >= there ? BS_OK : BS_ERROR_IO;
+}
+
+static bs_status stream_verify(const void *user, int32_t index, const void *head)
+{
+    const bs_model *model = user;
+    if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
+        return BS_ERROR_ARGUMENT;
+    return head_fault(model, index, head) ? BS_ERROR_FORMAT : BS_OK;
+}
+
+void bs_model_stream_source(const bs_model *model, bs_weights *weights)
+{
+    if (bs_model_can_stream(model, NULL) != BS_OK)
+        return;
+    weights->locate = stream_locate;
+    weights->record = stream_record;
+    weights->fetch = stream_fetch;
+    weights->verify = stream_verify;
+    weights->fetch_alignment = bs_model_fetch_alignment(model);
+    weights->serial = !model->gguf.source.memory && !model->gguf.source.reader.concurrent;
+}
+
+/* -------------------------------------------------------------------------------------------------- check */
+
+static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
+{
+    uint8_t head[BS_MODEL_HEAD_BYTES];
+    const bs_status status = bs_source_read(&model->gguf.source, model->blocks[index].offset, head, sizeof head);
+    if (status != BS_OK)
+        return bs_fail(error, status, "the record of block %d could not be read", index);
+    const char *const fault = head_fault(model, index, head);
+    return fault ? bs_fail(error, BS_ERROR_FORMAT, "the record of block %d %s", index, fault) : BS_OK;
+}
+
+static bs_status check_crc(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    uint8_t piece[512];
+    uint32_t crc = 0;
+    for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
+        const uint64_t left = block->bytes - at;
+        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
+        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(error, status, "the record of block %d could not be read", index);
+        crc = bs_crc32(crc, piece, bytes);
+        at += bytes;
+    }
+    if (crc == block->crc32)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", index, (unsigned)crc,
+                   (unsigned)block->crc32);
+}
+
+/* Zeros from `at` to `end`, both absolute. */
+static bs_status check_gap(const bs_model *model, int32_t index, uint64_t at, uint64_t end, bs_error *error)
+{
+    uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
+    while (at < end) {
+        const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+        const bs_status status = bs_source_read(&model->gguf.source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(error, status, "the record of block %d could not be read", index);
+        if (!bytes_are_zero(piece, bytes))
+            return bs_fail(error, BS_ERROR_FORMAT, "the record of block %d is not zero between its weights", index);
+        at += bytes;
+    }
+    return BS_OK;
+}
+
+static bs_status check_gaps(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    uint64_t at = block->offset + BS_MODEL_HEAD_BYTES;
+    bs_status status = BS_OK;
+    for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
+        status = check_gap(model, index, at, model->weights[w].offset, error);
+        at = model->weights[w].offset + model->weights[w].bytes;
+    }
+    return status == BS_OK ? check_gap(model, index, at, block->offset + block->bytes, error) : status;
+}
+
+bs_status bs_model_check(const bs_model *model, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t i = 0; status == BS_OK && i < model->n_blocks; i++) {
+        const bool head = model->blocks[i].bytes > 0 && model->version >= 2; /* version 1 promised neither head nor zeros */
+        if (head)
+            status = check_head(model, i, error);
+        if (status == BS_OK)
+            status = check_crc(model, i, error);
+        if (status == BS_OK && head)
+            status = check_gaps(model, i, error);
+    }
+    return status;
+}

@@ -1,0 +1,207 @@
+/* ops/segment_rows.c - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+ * Relies on span.h and structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
+ * segment to its last. One code for every tier. */
+#include "ops/common.h"
+#include "ops/span.h"
+#include "structure.h"
+
+/* Row `index` of a root operand [n, ...], as an operand of a cell's shape. */
+static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
+{
+    bs_operand row = *cell;
+    row.data = (char *)root->data + index * root->stride[0] * (ptrdiff_t)bs_dtype_bytes(root->dtype);
+    row.row_stride = 0;
+    for (int32_t d = 0; d < cell->rank; d++)
+        row.stride[d] = root->stride[d + 1];
+    return row;
+}
+
+/* ------------------------------------------------------------------------------------------------------ spread */
+
+static bool segment_spread_infer(bs_infer *infer)
+{
+    const bs_value_info *parent = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    const int32_t domain = bs_infer_segments(infer, 1);
+    char shape[96];
+    if (!domain)
+        return false;
+    if (parent->domain != 0)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", parent->domain);
+    if (parent->rank < 1 || parent->dims[0] != bs_segment_dim(infer->graph, domain))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, dimension 0 is not the number of segments",
+                             bs_value_text(infer->graph, parent, shape, sizeof shape));
+    out->rank = parent->rank - 1;
+    for (int32_t i = 0; i < out->rank; i++)
+        out->dims[i] = parent->dims[i + 1];
+    out->domain = domain;
+    return true;
+}
+
+static bs_status segment_spread_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0];
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    for (int32_t r = 0; r < call->rows; r++) {
+        bs_operand to = *out;
+        to.data = (char *)out->data + r * out->row_stride * (ptrdiff_t)bytes;
+        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r), &to);
+        bs_span span;
+        bs_span_open(&span, &to, 1);
+        bs_span_add(&span, &from, NULL, 0);
+        bs_span_run(&span, bs_span_copy, &bytes);
+    }
+    return BS_OK;
+}
+
+/* The second operand tells the domain and is not read (bs_plan_in). */
+const bs_op bs_op_segment_spread = {.name = "segment_spread",
+                                    .min_in = 2,
+                                    .max_in = 2,
+                                    .flags = BS_OP_ACROSS,
+                                    .params_bytes = sizeof(bs_name_params),
+                                    .infer = segment_spread_infer,
+                                    .run = segment_spread_run};
+
+bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
+{
+    const int32_t in[2] = {parent.id, like.id};
+    return bs_op_build(graph, &bs_op_segment_spread, in, 2, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------------ reduce */
+
+static bool segment_reduce_infer(bs_infer *infer)
+{
+    const bs_segment_reduce_desc *desc = infer->params;
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    const int32_t domain = bs_infer_segments(infer, 0);
+    if (!domain || !bs_infer_field(infer, "mode", desc->mode, BS_SEGMENT_LAST, BS_SEGMENT_MAX) ||
+        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
+        return false;
+    out->rank = x->rank + 1;
+    out->dims[0] = bs_segment_dim(infer->graph, domain);
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + 1] = x->dims[i];
+    out->domain = 0;
+    return true;
+}
+
+/* Segments are dealt out to so many tasks at most. */
+#define SEGMENT_TASKS 64
+
+static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                                bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
+    plan->pieces = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
+}
+
+static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
+{
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    return (double)graph->domains[x->domain].max_rows * bs_value_work(graph, bs_node_in(graph, node)[0]);
+}
+
+typedef struct segment_job {
+    bool first, max; /* first: the row is the result so far */
+    float divisor;   /* not 0: the last step of a mean */
+} segment_job;
+
+static float segment_step(const segment_job *job, float so_far, float x)
+{
+    if (job->first)
+        return x;
+    return job->max ? (x > so_far ? x : so_far) : so_far + x;
+}
+
+/* NaN is kept by sums; a maximum that meets NaN leaves it out unless it comes first. */
+static void segment_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const segment_job *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        float *to = (float *)(void *)(at[0] + i * step[0]);
+        *to = segment_step(job, *to, *(const float *)(const void *)(at[1] + i * step[1]));
+    }
+}
+
+static void segment_add_dense(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    float *to = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    if (!bs_span_dense_f32(step, 2)) {
+        segment_lines(context, n, at, step);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[i] += x[i];
+}
+
+static void segment_divide(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const segment_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) /= job->divisor;
+}
+
+static void segment_zero(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    (void)context;
+    for (int64_t i = 0; i < n; i++)
+        *(float *)(void *)(at[0] + i * step[0]) = 0.0f;
+}
+
+static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_inner inner, const segment_job *job)
+{
+    bs_span span;
+    bs_span_open(&span, to, 1);
+    if (from)
+        bs_span_add(&span, from, NULL, 0);
+    bs_span_run(&span, inner, job);
+}
+
+static void segment_reduce_one(const bs_call *call, int32_t segment)
+{
+    const bs_segment_reduce_desc *desc = call->params;
+    const int32_t begin = call->offsets[segment], end = call->offsets[segment + 1];
+    const bs_operand to = segment_row(&call->out[0], segment, &call->in[0]);
+    segment_job job = {true, desc->mode == BS_SEGMENT_MAX, 0};
+    if (begin == end)
+        segment_walk(&to, NULL, segment_zero, &job);
+    for (int32_t r = desc->mode == BS_SEGMENT_LAST ? bs_max_i32(end - 1, begin) : begin; r < end; r++) {
+        bs_operand from = call->in[0];
+        from.data = bs_f32_at(&from, r * from.row_stride);
+        segment_walk(&to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
+        job.first = false;
+    }
+    job.divisor = (float)(end - begin);
+    if (desc->mode == BS_SEGMENT_MEAN && end > begin)
+        segment_walk(&to, NULL, segment_divide, &job);
+}
+
+static bs_status segment_reduce_run(const bs_call *call)
+{
+    for (int32_t s = call->piece; s < call->n_segments; s += call->plan->pieces)
+        segment_reduce_one(call, s);
+    return BS_OK;
+}
+
+static const bs_field segment_reduce_fields[] = {{"mode", 'i'}};
+
+const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
+                                    .min_in = 1,
+                                    .max_in = 1,
+                                    .flags = BS_OP_ACROSS,
+                                    .params_bytes = sizeof(bs_segment_reduce_desc),
+                                    BS_FIELDS(segment_reduce_fields),
+                                    .infer = segment_reduce_infer,
+                                    .flops = segment_reduce_flops,
+                                    .plan = segment_reduce_plan,
+                                    .run = segment_reduce_run};
+
+bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_segment_reduce, &x.id, 1, desc);
+}

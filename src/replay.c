@@ -1,0 +1,418 @@
+/* replay.c - a trace of visits run against any slots, policy and storage, on a scripted clock; and the oracle.
+ *
+ * The stream decides exactly as in a session; here the clock jumps from event to event. Storage reads one chunk after the
+ * other, lanes prepare what arrived, one thread computes. The oracle knows the whole trace: see bs_replay_result.
+ * Relies on stream.h. Must never read a real clock. */
+#include "stream.h"
+
+#define REPLAY_MAX_LANES 8
+
+typedef struct replay_lane {
+    bool busy;
+    bs_stream_chunk chunk;
+    uint64_t start, arrives, done, bytes;
+} replay_lane;
+
+typedef struct replay {
+    const bs_trace *trace;
+    const bs_replay_desc *desc;
+    bs_stream stream;
+    bs_stream_unit *units;
+    int32_t *next_position; /* [uses] where the unit is used again; -1 never */
+    int64_t *future;        /* [units] position of the next use */
+    int32_t *wanted;        /* [units] of one visit */
+    uint64_t *ready_at; /* [units] of the oracle */
+    uint64_t *before;   /* [uses] computed before it, without its own */
+    bool *resident;
+    replay_lane lanes[REPLAY_MAX_LANES];
+    int32_t n_lanes;
+    uint64_t now, device_free, computed;
+} replay;
+
+/* ------------------------------------------------------------------------------------------------- reading */
+
+static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
+{
+    const uint64_t bytes = r->units[unit].read_bytes, chunks = (uint64_t)r->units[unit].n_chunks;
+    return bytes / chunks + ((uint64_t)index < bytes % chunks);
+}
+
+static uint64_t device_ns(const replay *r, uint64_t bytes)
+{
+    return r->desc->latency_ns + (uint64_t)((double)bytes * 1e9 / (double)r->desc->bytes_per_second);
+}
+
+static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return (uint64_t)((double)bytes * r->desc->prepare_ns_per_byte); }
+
+static void fill_lanes(replay *r)
+{
+    for (int32_t i = 0; i < r->n_lanes; i++) {
+        replay_lane *lane = &r->lanes[i];
+        if (lane->busy || !bs_stream_next(&r->stream, r->now, &lane->chunk))
+            continue;
+        lane->busy = true;
+        lane->bytes = chunk_bytes_of(r, lane->chunk.unit, lane->chunk.index);
+        lane->start = r->now > r->device_free ? r->now : r->device_free;
+        lane->arrives = r->device_free = lane->start + device_ns(r, lane->bytes);
+        lane->done = lane->arrives + prepare_ns(r, lane->bytes);
+    }
+}
+
+/* The lane with the earliest event, or NULL. */
+static replay_lane *next_event(replay *r, uint64_t *when)
+{
+    replay_lane *first = NULL;
+    for (int32_t i = 0; i < r->n_lanes; i++) {
+        replay_lane *lane = &r->lanes[i];
+        const uint64_t at = lane->chunk.arrived ? lane->done : lane->arrives;
+        if (lane->busy && (!first || at < *when)) {
+            first = lane;
+            *when = at;
+        }
+    }
+    return first;
+}
+
+static void pass_event(replay *r, replay_lane *lane, uint64_t when)
+{
+    r->now = when > r->now ? when : r->now;
+    if (!lane->chunk.arrived) {
+        bs_stream_arrived(&r->stream, &lane->chunk);
+        r->stream.stats.read_ns += lane->arrives - lane->start;
+    } else {
+        lane->busy = false;
+        r->stream.stats.prepare_ns += lane->done - lane->arrives;
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->start, r->now);
+    }
+    fill_lanes(r);
+}
+
+static void compute(replay *r, uint64_t ns)
+{
+    const uint64_t end = r->now + ns;
+    uint64_t when = 0;
+    r->computed += ns;
+    fill_lanes(r);
+    for (replay_lane *lane = next_event(r, &when); lane && when <= end; lane = next_event(r, &when))
+        pass_event(r, lane, when);
+    r->now = end;
+}
+
+/* -------------------------------------------------------------------------------------------------- visiting */
+
+/* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
+static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
+{
+    const uint64_t since = r->now;
+    for (;;) {
+        for (int32_t i = 0; i < v->n_uses; i++) {
+            uint64_t offset;
+            bs_status failed;
+            if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
+                bs_stream_stalled(&r->stream, r->now - since);
+                return i;
+            }
+        }
+        uint64_t when = 0;
+        fill_lanes(r);
+        replay_lane *lane = next_event(r, &when);
+        if (!lane)
+            return -1;
+        pass_event(r, lane, when);
+    }
+}
+
+static bs_status visit(replay *r, const bs_trace_visit *v, bool *done)
+{
+    compute(r, v->before_ns);
+    for (int32_t i = 0; i < v->n_guesses; i++)
+        bs_stream_expect(&r->stream, r->trace->guesses[v->first_guess + i].stage, r->trace->guesses[v->first_guess + i].unit);
+    for (int32_t i = 0; i < v->n_uses; i++) {
+        r->wanted[i] = r->trace->uses[v->first_use + i].unit;
+        done[i] = false;
+    }
+    bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
+    for (int32_t k = 0; k < v->n_uses; k++) {
+        const int32_t i = take_ready(r, v, done);
+        if (i < 0)
+            return BS_ERROR_LIMIT;
+        const bs_trace_use *use = &r->trace->uses[v->first_use + i];
+        r->future[use->unit] = r->next_position[v->first_use + i] < 0 ? INT32_MAX : r->next_position[v->first_use + i];
+        done[i] = true;
+        compute(r, use->compute_ns);
+        bs_stream_release(&r->stream, use->unit);
+    }
+    return BS_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------- oracle */
+
+/* A schedule that knows the whole trace: storage reads what is missing in the order of need, at most `horizon` uses ahead,
+ * as soon as it is idle and something that is needed later can make room. Far horizons never stand still, near ones read
+ * fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute and storage. */
+typedef struct replay_oracle {
+    int32_t horizon;
+    int32_t at;      /* use that is computed or waited for */
+    int32_t missing; /* everything needed before it is resident or being read */
+    int32_t loading; /* unit, -1 none */
+    bool computing;
+    uint64_t now, computed, loaded, used, bytes;
+} replay_oracle;
+
+static void first_positions(replay *r)
+{
+    for (int32_t u = 0; u < r->trace->n_units; u++)
+        r->future[u] = INT32_MAX;
+    for (int32_t i = r->trace->n_uses - 1; i >= 0; i--) {
+        const int64_t next = r->future[r->trace->uses[i].unit];
+        r->next_position[i] = next == INT32_MAX ? -1 : (int32_t)next;
+        r->future[r->trace->uses[i].unit] = i;
+    }
+}
+
+static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
+{
+    const int32_t uses = r->trace->n_uses;
+    for (o->missing = bs_max_i32(o->missing, o->at); o->missing < uses; o->missing++) {
+        const int32_t u = r->trace->uses[o->missing].unit;
+        if (!r->resident[u] && u != o->loading)
+            break;
+    }
+    return o->missing < uses && o->missing - o->at <= o->horizon ? r->trace->uses[o->missing].unit : -1;
+}
+
+/* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is computed. */
+static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
+{
+    while (o->used + bytes > r->stream.facts.slot_bytes) {
+        int32_t last = -1;
+        for (int32_t u = 0; u < r->trace->n_units; u++)
+            if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) && (last < 0 || r->future[u] > r->future[last]))
+                last = u;
+        if (last < 0 || r->future[last] <= o->missing)
+            return false;
+        r->resident[last] = false;
+        o->used -= r->units[last].slot_bytes;
+    }
+    return true;
+}
+
+static void oracle_read(replay *r, replay_oracle *o)
+{
+    const int32_t u = o->loading < 0 ? oracle_next_missing(r, o) : -1;
+    if (u < 0 || !oracle_room(r, o, r->units[u].slot_bytes))
+        return;
+    o->loading = u;
+    o->used += r->units[u].slot_bytes;
+    o->bytes += r->units[u].read_bytes;
+    o->loaded = o->now;
+    for (int32_t c = 0; c < r->units[u].n_chunks; c++)
+        o->loaded += device_ns(r, chunk_bytes_of(r, u, c));
+}
+
+/* The unit's last chunk is still to be prepared when storage is free again. */
+static void oracle_arrive(replay *r, replay_oracle *o)
+{
+    const int32_t u = o->loading;
+    r->resident[u] = true;
+    r->ready_at[u] = o->loaded + prepare_ns(r, chunk_bytes_of(r, u, r->units[u].n_chunks - 1));
+    o->loading = -1;
+}
+
+static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
+{
+    const bs_trace_use *use = &r->trace->uses[o->at];
+    if (o->computing || !r->resident[use->unit])
+        return;
+    const uint64_t from = o->now > o->computed + before[o->at] ? o->now : o->computed + before[o->at];
+    o->computed = (from > r->ready_at[use->unit] ? from : r->ready_at[use->unit]) + use->compute_ns;
+    r->future[use->unit] = r->next_position[o->at] < 0 ? INT32_MAX : r->next_position[o->at];
+    o->computing = true;
+}
+
+static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, uint64_t *bytes)
+{
+    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, 0, 0};
+    memset(r->resident, 0, (size_t)r->trace->n_units * sizeof *r->resident);
+    first_positions(r);
+    while (o.at < r->trace->n_uses) {
+        oracle_compute(r, &o, before);
+        oracle_read(r, &o);
+        if (o.loading >= 0 && (!o.computing || o.loaded <= o.computed)) {
+            o.now = o.loaded;
+            oracle_arrive(r, &o);
+        } else if (o.computing) {
+            o.now = o.computed;
+            o.computing = false;
+            o.at++;
+        } else {
+            return UINT64_MAX; /* this use does not fit */
+        }
+    }
+    *bytes = o.bytes;
+    return o.computed;
+}
+
+static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
+{
+    uint64_t tail = 0;
+    memset(before, 0, (size_t)r->trace->n_uses * sizeof *before);
+    for (int32_t k = 0; k < r->trace->n_visits; k++) {
+        const bs_trace_visit *v = &r->trace->visits[k];
+        tail += v->before_ns;
+        if (v->n_uses > 0) {
+            before[v->first_use] = tail;
+            tail = 0;
+        }
+    }
+    result->oracle_ns = UINT64_MAX;
+    for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2; horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
+        uint64_t bytes = 0;
+        const uint64_t ns = oracle_time(r, horizon, before, &bytes);
+        if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
+            result->oracle_ns = ns == UINT64_MAX ? ns : ns + tail;
+            result->oracle_bytes = bytes;
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- the whole */
+
+static bool trace_is_sound(const bs_trace *t)
+{
+    bool sound = t->n_units > 0 && t->n_stages > 0 && t->n_units <= 65536 && t->n_stages <= 65536;
+    for (int32_t j = 0; sound && j < t->n_stages; j++) {
+        const bs_trace_stage *s = &t->stages[j];
+        sound = s->first_unit >= 0 && s->n_units > 0 && s->n_units <= t->n_stage_units - s->first_unit && s->router >= 0;
+    }
+    for (int32_t i = 0; sound && i < t->n_stage_units; i++)
+        sound = t->stage_units[i] >= 0 && t->stage_units[i] < t->n_units;
+    for (int32_t k = 0; sound && k < t->n_visits; k++) {
+        const bs_trace_visit *v = &t->visits[k];
+        sound = v->stage >= 0 && v->stage < t->n_stages && v->first_use >= 0 && v->n_uses >= 0 && v->n_uses <= t->n_units &&
+                v->n_uses <= t->n_uses - v->first_use && v->first_guess >= 0 && v->n_guesses >= 0 &&
+                v->n_guesses <= t->n_guesses - v->first_guess;
+    }
+    for (int32_t i = 0; sound && i < t->n_uses; i++)
+        sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
+    for (int32_t i = 0; sound && i < t->n_guesses; i++)
+        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units;
+    return sound;
+}
+
+static uint64_t least_slots(const bs_trace *t)
+{
+    uint64_t least = 0;
+    for (int32_t u = 0; u < t->n_units; u++)
+        least = t->units[u].slot_bytes > least ? t->units[u].slot_bytes : least;
+    return bs_align_u64(least);
+}
+
+static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
+{
+    if (!t || !d || !trace_is_sound(t))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace is empty or refers to what it does not have");
+    if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES || !(d->prepare_ns_per_byte >= 0))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bandwidth, chunk or lanes are out of range");
+    if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d does not exist", d->stream.policy);
+    if (d->slot_bytes < least_slots(t)) {
+        const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
+        return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
+    }
+    return BS_OK;
+}
+
+static bs_stream_facts replay_facts(replay *r)
+{
+    const bs_trace *t = r->trace;
+    const uint64_t chunk = (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144);
+    for (int32_t u = 0; u < t->n_units; u++) {
+        const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
+        r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
+        r->units[u].read_bytes = t->units[u].read_bytes;
+        r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
+    }
+    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, r->units, t->stages, t->stage_units,
+                                   r->desc->slot_bytes, r->desc->stream, false};
+    return facts;
+}
+
+static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return bs_arena_take(a, (size_t)bs_mul_u64(count ? count : 1, bytes)); }
+
+/* What replay_carve takes. */
+size_t bs_replay_bytes(const bs_trace *t)
+{
+    if (!t || !trace_is_sound(t))
+        return 0;
+    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
+    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
+    const uint64_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
+    uint64_t bytes = bs_align_u64(sizeof(replay)) + bs_align_u64(uses * sizeof(int32_t)) + bs_align_u64(uses * sizeof(uint64_t)) + bs_align_u64(bs_stream_bytes(&facts));
+    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
+        bytes = bs_add_u64(bytes, bs_align_u64(units * unit_arrays[i]));
+    return (size_t)bytes;
+}
+
+static bool replay_carve(replay *r, bs_arena *a, void **memory)
+{
+    const uint64_t units = (uint64_t)r->trace->n_units;
+    r->units = replay_take(a, units, sizeof *r->units);
+    r->next_position = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->next_position);
+    r->future = replay_take(a, units, sizeof *r->future);
+    r->wanted = replay_take(a, units, sizeof *r->wanted);
+    r->ready_at = replay_take(a, units, sizeof *r->ready_at);
+    r->before = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->before);
+    r->resident = replay_take(a, units, sizeof *r->resident);
+    if (!r->units || !r->next_position || !r->future || !r->wanted || !r->ready_at || !r->before || !r->resident)
+        return false;
+    const bs_stream_facts facts = replay_facts(r);
+    *memory = replay_take(a, 1, bs_stream_bytes(&facts));
+    if (*memory)
+        bs_stream_init(&r->stream, &facts, *memory);
+    return *memory != NULL;
+}
+
+static void sum_predictions(const replay *r, bs_prediction *sums)
+{
+    for (int32_t j = 0; j < r->trace->n_stages; j++)
+        for (int32_t p = 0; p < BS_PREDICTOR_COUNT; p++) {
+            sums[p].expected += r->stream.stages[j].predictions[p].expected;
+            sums[p].right += r->stream.stages[j].predictions[p].right;
+            sums[p].needed += r->stream.stages[j].predictions[p].needed;
+        }
+}
+
+bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result, bs_error *error)
+{
+    const bs_status sound = replay_check(trace, desc, error);
+    if (sound != BS_OK)
+        return sound;
+    const size_t mark = workspace->used;
+    void *memory = NULL;
+    replay *r = replay_take(workspace, 1, sizeof *r);
+    if (r) {
+        memset(r, 0, sizeof *r);
+        r->trace = trace;
+        r->desc = desc;
+        r->n_lanes = bs_or_default(desc->lanes, 2);
+    }
+    if (!r || !replay_carve(r, workspace, &memory)) {
+        workspace->used = mark;
+        return bs_fail_arena(error, workspace, bs_replay_bytes(trace), "a replay");
+    }
+    memset(result, 0, sizeof *result);
+    oracle(r, r->before, result);
+    first_positions(r);
+    r->stream.future = r->future;
+    bs_status status = BS_OK;
+    for (int32_t k = 0; k < trace->n_visits && status == BS_OK; k++)
+        status = visit(r, &trace->visits[k], r->resident);
+    result->stats = r->stream.stats;
+    result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
+    sum_predictions(r, result->predictions);
+    result->time_ns = r->now;
+    result->compute_ns = r->computed;
+    workspace->used = mark;
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "bs_replay: a unit is never read: the slots are too small for it");
+}

@@ -1,0 +1,452 @@
+/* stream.c - the queue: what is read next.
+ *
+ * Demand goes first, always: while a unit that the visit in progress needs is not there, nothing is read for a guess.
+ * Guesses fill the time in which storage would be idle, and only when they pay: what a read saves if it is right, against
+ * what it delays if it is wrong and what the evicted would have saved. What was passed by is dropped, a guess that turns
+ * out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it gains
+ * over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
+ * Relies on stream_slots.c and stream_predict.c. Must never wait. */
+#include "stream.h"
+
+#define STREAM_WINDOW 64         /* visits over which guessing must pay */
+#define STREAM_LONGEST_PAUSE 4096 /* visits */
+#define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
+#define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
+
+/* ------------------------------------------------------------------------------------------------ making one */
+
+typedef struct stream_carver {
+    uint8_t *base;
+    uint64_t used;
+} stream_carver;
+
+static void *stream_carve(stream_carver *c, uint64_t count, uint64_t bytes)
+{
+    uint8_t *memory = c->base ? c->base + c->used : NULL;
+    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
+    return memory;
+}
+
+static void carve_stream(stream_carver *c, const bs_stream_facts *f, bs_stream *s)
+{
+    const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
+    s->slots = stream_carve(c, units, sizeof *s->slots);
+    s->stages = stream_carve(c, stages, sizeof *s->stages);
+    s->rate = stream_carve(c, uses, sizeof *s->rate);
+    s->score = stream_carve(c, uses, sizeof *s->score);
+    s->chosen = stream_carve(c, uses, 1);
+    s->expected = stream_carve(c, uses, 1);
+    s->distance = stream_carve(c, units, sizeof *s->distance);
+    s->next_use = stream_carve(c, units, sizeof *s->next_use);
+    s->needed = stream_carve(c, units, sizeof *s->needed);
+    s->transitions = stream_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+}
+
+uint64_t bs_stream_bytes(const bs_stream_facts *facts)
+{
+    stream_carver c = {NULL, 0};
+    bs_stream unused;
+    carve_stream(&c, facts, &unused);
+    return c.used;
+}
+
+void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
+{
+    stream_carver c = {memory, 0};
+    memset(memory, 0, (size_t)bs_stream_bytes(facts));
+    memset(s, 0, sizeof *s);
+    s->facts = *facts;
+    carve_stream(&c, facts, s);
+    bs_predict_tables(facts, s->stages);
+    for (int32_t j = 0; j < facts->n_stages; j++) {
+        bs_stage_state *stage = &s->stages[j];
+        stage->compute_ns = -1;
+        stage->ahead_in = 0.5;
+        stage->ahead_out = 0.1;
+        stage->error_transition = stage->error_frequency = 0.25;
+        for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
+            s->rate[k] = facts->stages[j].router ? 0.25 : 1;
+    }
+    s->stage = -1;
+    s->window_end = STREAM_WINDOW;
+    s->pause_visits = STREAM_WINDOW;
+    bs_predict_distances(s);
+}
+
+/* ------------------------------------------------------------------------------------------- does guessing pay? */
+
+static void gain(bs_stream *s, double ns) { s->gained_ns += ns; }
+static void lose(bs_stream *s, double ns) { s->lost_ns += ns; }
+
+/* At the end of a window guessing goes on, pauses, or is tried again. */
+static void close_window(bs_stream *s)
+{
+    const bool pays = s->gained_ns >= s->lost_ns;
+    if (s->visits < s->window_end)
+        return;
+    if (s->paused) {
+        s->paused = false;
+        s->window_end = s->visits + STREAM_WINDOW;
+    } else if (pays) {
+        s->pause_visits = STREAM_WINDOW;
+        s->window_end = s->visits + STREAM_WINDOW;
+    } else {
+        s->paused = true;
+        s->stats.paused++;
+        s->window_end = s->visits + s->pause_visits;
+        s->pause_visits = s->pause_visits < STREAM_LONGEST_PAUSE ? s->pause_visits * 2 : s->pause_visits;
+    }
+    s->gained_ns = s->lost_ns = 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------- visits */
+
+static void end_stage_time(bs_stream *s, uint64_t now)
+{
+    if (s->stage < 0)
+        return;
+    bs_stage_state *stage = &s->stages[s->stage];
+    const double ns = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    const double compute = ns > 0 ? ns : 0;
+    stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
+}
+
+/* Reading time that a guess has spared the visit so far. */
+static double spared(const bs_stream *s, int32_t unit, uint64_t now)
+{
+    const bs_slot *slot = &s->slots[unit];
+    const double read = bs_stream_read_ns(s, unit), gone = (double)(now - slot->load_start);
+    return slot->state == BS_SLOT_READY || gone > read ? read : gone;
+}
+
+/* How the unit stands when it is needed; an unfinished guess becomes demand where it is. */
+static void demand(bs_stream *s, int32_t unit, uint64_t now)
+{
+    bs_slot *slot = &s->slots[unit];
+    slot->needed = true;
+    slot->failed = BS_OK;
+    if (slot->state == BS_SLOT_DROPPED && !slot->spoiled)
+        slot->state = BS_SLOT_LOADING; /* taken up again before its last chunk came back */
+    slot->outcome = slot->state == BS_SLOT_READY ? BS_USE_HIT : slot->state == BS_SLOT_LOADING ? BS_USE_LATE : BS_USE_MISS;
+    s->stats.hits += slot->outcome == BS_USE_HIT;
+    s->stats.late += slot->outcome == BS_USE_LATE;
+    s->stats.misses += slot->outcome == BS_USE_MISS;
+    if (slot->guessed)
+        gain(s, spared(s, unit, now));
+    if (slot->outcome == BS_USE_MISS && slot->evicted_by_guess)
+        lose(s, bs_stream_read_ns(s, unit));
+    slot->evicted_by_guess = false;
+    for (int32_t i = 0; i < s->n_needed; i++)
+        if (s->needed[i] == unit)
+            return; /* for the second time in one visit */
+    s->needed[s->n_needed++] = unit;
+}
+
+/* Loads that were begun for this visit, which does not need them. */
+static void drop_passed(bs_stream *s)
+{
+    const bs_stream_stage *stage = &s->facts.stages[s->stage];
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        const int32_t unit = s->facts.uses[k];
+        if (s->slots[unit].state == BS_SLOT_LOADING && !s->slots[unit].needed)
+            bs_slots_give_up(s, unit, false);
+    }
+}
+
+void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count, uint64_t now)
+{
+    bs_stream_leave(s);
+    end_stage_time(s, now);
+    bs_predict_visit(s, stage, units, count);
+    s->stage = stage;
+    s->visits++;
+    s->visit_ns = now;
+    s->stalled_ns = 0;
+    close_window(s);
+    for (int32_t i = 0; i < count; i++)
+        if (!s->slots[units[i]].needed)
+            demand(s, units[i], now);
+    bs_predict_distances(s);
+    drop_passed(s);
+    int32_t missing = 0;
+    for (int32_t i = 0; i < s->n_needed; i++)
+        missing += s->slots[s->needed[i]].state != BS_SLOT_READY;
+    s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
+}
+
+void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
+{
+    const bs_stream_stage *facts = &s->facts.stages[stage];
+    if (!s->stages[stage].told)
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
+            s->expected[k] = 0;
+    s->stages[stage].told = true;
+    for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
+        if (s->facts.uses[k] == unit)
+            s->expected[k] = 1;
+}
+
+bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
+{
+    bs_slot *slot = &s->slots[unit];
+    *failed = slot->needed ? slot->failed : BS_OK;
+    if (slot->state != BS_SLOT_READY) {
+        if (!slot->needed) /* it was used, went, and is needed again in the same visit */
+            demand(s, unit, s->visit_ns);
+        return false;
+    }
+    if (slot->guessed)
+        s->stats.useful_guesses++;
+    slot->guessed = false;
+    slot->needed = false;
+    slot->pins++;
+    const double age = (double)(s->takes - slot->last_use) / (8.0 * s->facts.n_units);
+    slot->frequency = slot->frequency * exp2(-age) + 1;
+    slot->last_use = ++s->takes;
+    *offset = slot->offset;
+    return true;
+}
+
+void bs_stream_release(bs_stream *s, int32_t unit)
+{
+    s->slots[unit].pins--;
+}
+
+void bs_stream_leave(bs_stream *s)
+{
+    for (int32_t i = 0; i < s->n_needed; i++)
+        s->slots[s->needed[i]].needed = false;
+    s->n_needed = 0;
+}
+
+void bs_stream_stalled(bs_stream *s, uint64_t ns)
+{
+    s->stalled_ns += ns;
+    s->stats.stall_ns += ns;
+}
+
+/* ------------------------------------------------------------------------------------------------ what to read */
+
+static bool issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
+{
+    bs_slot *slot = &s->slots[unit];
+    if (slot->state != BS_SLOT_LOADING || slot->issued >= s->facts.units[unit].n_chunks || (s->facts.serial && slot->in_flight > 0))
+        return false;
+    chunk->unit = unit;
+    chunk->index = slot->issued++;
+    chunk->generation = slot->generation;
+    chunk->demanded = slot->needed;
+    chunk->offset = slot->offset;
+    chunk->arrived = false;
+    slot->in_flight++;
+    s->reading++;
+    return true;
+}
+
+/* A chunk of what the visit waits for. *waiting: there is something left to read, but no room, or not now. */
+static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool *waiting)
+{
+    *waiting = false;
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const int32_t unit = s->needed[i];
+        const bs_slot *slot = &s->slots[unit];
+        uint64_t offset;
+        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+            continue;
+        if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+            bs_slots_begin(s, unit, offset, false, now);
+        if (issue(s, unit, chunk))
+            return true;
+        *waiting = *waiting || slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks;
+    }
+    return false;
+}
+
+/* Computing time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
+{
+    double ns = 0;
+    for (int32_t d = 0; d < ahead; d++) {
+        const double stage = s->stage < 0 ? -1 : s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
+        if (stage < 0)
+            return (double)INFINITY;
+        ns += stage;
+    }
+    const double gone = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
+}
+
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. What is
+ * needed later than the guess would have to make room all the same if the guess is right. */
+static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+{
+    double ns = 0;
+    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
+        const int32_t far = s->distance[u];
+        const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        ns += needed * bs_stream_read_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+    }
+    return ns;
+}
+
+/* The next visit's demand waits for a chunk of a wrong guess that is still being read then. */
+static double delay(const bs_stream *s, int32_t unit, uint64_t now)
+{
+    const double until = time_until(s, 1, now);
+    const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
+    return s->miss_rate * (chunk > until ? chunk - until : read > until ? chunk / 2 : 0);
+}
+
+typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
+
+static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now,
+                              bs_stream_chunk *chunk)
+{
+    const int32_t unit = s->facts.uses[use];
+    const bs_slot *slot = &s->slots[unit];
+    const bool begun = slot->state == BS_SLOT_LOADING;
+    if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
+        s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
+        return GUESS_NOT_WORTH;
+    const double until = time_until(s, ahead, now), read = bs_stream_read_ns(s, unit), p = bs_predict_use(s, stage, use);
+    const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
+    uint64_t offset;
+    if (worth <= (1 - p) * STREAM_MARGIN * read)
+        return GUESS_NOT_WORTH;
+    if (begun)
+        return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
+    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
+        worth <= (1 - p) * STREAM_MARGIN * read + damage(s, offset, bytes, ahead, p))
+        return GUESS_NO_ROOM;
+    bs_slots_begin(s, unit, offset, true, now);
+    return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
+}
+
+/* The likeliest unit of a stage that has not been tried; score: scratch, -1 = tried. */
+static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
+{
+    int32_t best = -1;
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
+        if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+            best = k;
+    return best;
+}
+
+/* Whether some certain need would have to wait if storage did nothing until the next visit. Before that, reading it would
+ * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
+static bool is_pressed(const bs_stream *s, uint64_t now)
+{
+    const double next = time_until(s, 1, now);
+    double reading = 0, until = next;
+    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
+        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
+        const bs_stream_stage *facts = &s->facts.stages[stage];
+        for (int32_t k = facts->first_unit; facts->router == 0 && k < facts->first_unit + facts->n_units; k++)
+            if (s->slots[s->facts.uses[k]].state != BS_SLOT_READY && s->distance[s->facts.uses[k]] == ahead)
+                reading += bs_stream_read_ns(s, s->facts.uses[k]);
+        if (reading > 0 && next + STREAM_SLACK * reading >= until)
+            return true;
+        until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
+    }
+    return false;
+}
+
+static bool next_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
+{
+    const bool pressed = is_pressed(s, now);
+    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
+        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
+        const bs_stream_stage *facts = &s->facts.stages[stage];
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
+            s->score[k] = bs_predict_use(s, stage, k);
+        for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
+            const bool may_evict = pressed || facts->router != 0;
+            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
+            if (result == GUESS_ISSUED)
+                return true;
+            if (result == GUESS_NO_ROOM && facts->router == 0)
+                return false; /* what is needed later has less right to the room */
+            s->score[k] = -1;
+        }
+    }
+    return false;
+}
+
+bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
+{
+    bool waiting;
+    if (next_demand(s, now, chunk, &waiting))
+        return true;
+    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->ns_per_byte <= 0)
+        return false;
+    return next_guess(s, now, chunk);
+}
+
+/* ---------------------------------------------------------------------------------------------- what was read */
+
+static void measure_read(bs_stream *s, uint64_t bytes, uint64_t ns)
+{
+    const double sample = bytes ? (double)ns / (double)bytes : 0;
+    s->stats.bytes_read += bytes;
+    if (bytes)
+        s->ns_per_byte = s->ns_per_byte > 0 ? s->ns_per_byte + (sample - s->ns_per_byte) / 16 : sample;
+}
+
+static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
+{
+    bs_slot *slot = &s->slots[unit];
+    if (slot->needed)
+        slot->failed = status;
+    slot->silent_until = s->visits + STREAM_SILENCE;
+    slot->spoiled = true;
+    if (slot->state == BS_SLOT_LOADING)
+        bs_slots_give_up(s, unit, false);
+}
+
+/* A demand stood behind a guess that the visit found in flight. */
+static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
+{
+    const bool before = now - s->visit_ns < ns; /* it began before the visit did */
+    if (chunk->demanded || s->slots[chunk->unit].needed || !before || s->n_needed == 0)
+        return;
+    for (int32_t i = 0; i < s->n_needed; i++)
+        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
+            s->stats.delayed_ns += now - s->visit_ns;
+            lose(s, (double)(now - s->visit_ns));
+            return;
+        }
+}
+
+void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk)
+{
+    s->reading -= !chunk->arrived;
+    chunk->arrived = true;
+}
+
+bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now)
+{
+    bs_slot *slot = &s->slots[chunk->unit];
+    bs_stream_arrived(s, chunk);
+    measure_read(s, bytes, ns);
+    measure_delay(s, chunk, ns, now);
+    if (chunk->generation != slot->generation)
+        return false; /* of a load that is no more */
+    slot->in_flight--;
+    if (slot->state == BS_SLOT_DROPPED) {
+        if (slot->in_flight == 0)
+            bs_slots_give_up(s, chunk->unit, false);
+        return false;
+    }
+    if (status != BS_OK) {
+        chunk_failed(s, chunk->unit, status);
+        return false;
+    }
+    if (++slot->done < s->facts.units[chunk->unit].n_chunks)
+        return false;
+    slot->state = BS_SLOT_READY;
+    s->stats.loads++;
+    s->stats.guessed_loads += slot->guessed;
+    return true;
+}

@@ -1,0 +1,160 @@
+/* stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without threads, files or
+ * a clock of its own. The store drives it with reader threads, a replay with a scripted clock; both get the same decisions.
+ *
+ * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base.h. Must never touch weights,
+ * block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives it. */
+#ifndef BS_STREAM_H
+#define BS_STREAM_H
+
+#include "base.h"
+
+/* ------------------------------------------------------------------------------------- what does not change */
+
+typedef struct bs_stream_unit {
+    uint64_t slot_bytes; /* a multiple of BS_ALIGNMENT */
+    uint64_t read_bytes;
+    int32_t n_chunks; /* at least 1; each is read and prepared by itself */
+} bs_stream_unit;
+
+typedef bs_trace_stage bs_stream_stage; /* first_unit, n_units: in `uses` */
+
+typedef struct bs_stream_facts {
+    int32_t n_units, n_stages, n_uses;
+    const bs_stream_unit *units;
+    const bs_stream_stage *stages; /* in the order in which a run visits them */
+    const int32_t *uses;           /* units of the stages, one after the other */
+    uint64_t slot_bytes;
+    bs_stream_desc desc;
+    bool serial; /* one chunk of a unit at a time, in order */
+} bs_stream_facts;
+
+/* ------------------------------------------------------------------------------------------------- its state */
+
+typedef enum bs_slot_state {
+    BS_SLOT_ABSENT,
+    BS_SLOT_LOADING,
+    BS_SLOT_READY,
+    BS_SLOT_DROPPED /* given up while chunks are still being read: its bytes are free when they are back */
+} bs_slot_state;
+
+typedef struct bs_slot {
+    bs_slot_state state;
+    uint32_t generation; /* of the load; a chunk of another generation is discarded */
+    uint64_t offset;     /* in the slots arena, unless absent */
+    int32_t pins, issued, done, in_flight;
+    bool needed;  /* by the visit in progress, and not yet taken */
+    bool guessed; /* a guess began this load, and nothing used it yet */
+    bool evicted_by_guess;
+    bool spoiled; /* a chunk of this load failed */
+    bs_use outcome; /* of the visit in progress */
+    bs_status failed;
+    uint64_t last_use; /* in takes */
+    double frequency;  /* of uses, older ones counting less */
+    uint64_t silent_until; /* visits: reads failed, so it is not guessed */
+    uint64_t load_start;
+    double keep; /* scratch of one search for room */
+} bs_slot;
+
+typedef struct bs_stage_state {
+    bool told;             /* look-ahead said what to expect of the next visit */
+    uint64_t visits;
+    double set_size;       /* units a visit needs, on average */
+    double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
+    double ahead_in, ahead_out;       /* how often an expected unit, and another one, was needed */
+    double error_transition, error_frequency; /* squared, of the probabilities */
+    int32_t before;        /* the routed stage visited before this one */
+    uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    bs_prediction predictions[BS_PREDICTOR_COUNT];
+} bs_stage_state;
+
+typedef struct bs_stream {
+    bs_stream_facts facts;
+    bs_slot *slots;         /* [units] */
+    bs_stage_state *stages; /* [stages] */
+    double *rate;           /* [uses] how often its stage needs it */
+    uint8_t *chosen;        /* [uses] by the last visit */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit */
+    double *score;          /* [uses] scratch of predictors */
+    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
+    int32_t *next_use;      /* [units] index in `uses` of that visit */
+    int32_t *needed;        /* [units] of the visit in progress, in order */
+    uint16_t *transitions;
+    const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
+    int32_t n_needed;
+    int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
+    uint64_t visits, takes;
+    uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
+    double ns_per_byte; /* of reading and preparing, measured; 0 unknown */
+    double miss_rate;   /* how often a visit has to wait for a read */
+    /* does guessing pay? */
+    double gained_ns, lost_ns;
+    uint64_t window_end, pause_visits;
+    bool paused;
+    uint64_t slots_used;
+    int32_t reading; /* chunks that storage is busy with */
+    bs_stream_stats stats;
+} bs_stream;
+
+/* Bytes for `memory`, which must be aligned to BS_ALIGNMENT. */
+uint64_t bs_stream_bytes(const bs_stream_facts *facts);
+/* facts: copied; what it points to must outlive the stream. */
+void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
+
+/* ------------------------------------------------------------------------------------------------ the run side */
+
+/* A stage is reached, and these units are needed, in this order. */
+void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them). First call of a stage forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit);
+/* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
+ * did not ask for is asked for. */
+bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+void bs_stream_release(bs_stream *stream, int32_t unit);
+/* The visit is over, whatever was not taken is no longer needed. */
+void bs_stream_leave(bs_stream *stream);
+void bs_stream_stalled(bs_stream *stream, uint64_t ns);
+
+/* --------------------------------------------------------------------------------------------- the reader side */
+
+typedef struct bs_stream_chunk {
+    int32_t unit, index;
+    uint32_t generation;
+    bool demanded;
+    bool arrived;
+    uint64_t offset; /* of the unit's slot */
+} bs_stream_chunk;
+
+/* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
+bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+/* The chunk's bytes are here, and are being prepared: storage is free for another guess. */
+void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk);
+/* status: of reading, checking and preparing it. Returns whether its unit is complete. */
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
+                    uint64_t now);
+
+/* --------------------------------------------------------------------------------------- inside: stream_*.c */
+
+/* stream_slots.c */
+/* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
+bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
+/* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
+int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
+void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
+void bs_slots_give_up(bs_stream *stream, int32_t unit, bool for_guess);
+
+/* stream_predict.c */
+/* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
+double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
+/* Compares what was expected of this visit with what it needs, and learns from it. */
+void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
+/* From the stage of the visit: how far each unit's next use is. */
+void bs_predict_distances(bs_stream *stream);
+uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+
+/* What reading a unit takes, by what was measured so far. */
+static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
+{
+    return (double)s->facts.units[unit].read_bytes * s->ns_per_byte;
+}
+
+#endif

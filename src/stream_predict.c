@@ -1,0 +1,235 @@
+/* stream_predict.c - which units the next visits will need.
+ *
+ * Four predictors, best first: *known* (a stage without a router needs the same in every run), *look-ahead* (the next
+ * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router before),
+ * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was read;
+ * what comes out is a probability that was calibrated by that.
+ * Relies on stream.h. Must never decide what is read. */
+#include "stream.h"
+
+#define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
+#define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
+#define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
+
+const char *bs_predictor_name(bs_predictor predictor)
+{
+    static const char *const names[] = {"known", "look-ahead", "transition", "frequency"};
+    return (int)predictor >= 0 && predictor < BS_PREDICTOR_COUNT ? names[predictor] : "unknown";
+}
+
+/* ---------------------------------------------------------------------------------------------- transitions */
+
+/* Gives every routed stage its table; returns the counters of all. stages may be NULL: only counted. */
+uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+{
+    uint32_t used = 0;
+    int32_t before = -1;
+    for (int32_t j = 0; j < facts->n_stages; j++)
+        if (facts->stages[j].router)
+            before = j;
+    for (int32_t j = 0; j < facts->n_stages; j++) {
+        const int32_t own = facts->stages[j].n_units, other = before >= 0 ? facts->stages[before].n_units : 0;
+        if (stages) {
+            stages[j].before = facts->stages[j].router ? before : -1;
+            stages[j].table = used;
+        }
+        if (!facts->stages[j].router)
+            continue;
+        used += (uint32_t)(other * (own + 1));
+        before = j;
+    }
+    return used;
+}
+
+static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
+{
+    return s->transitions + s->stages[stage].table + (size_t)from * (size_t)s->facts.stages[stage].n_units;
+}
+
+static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
+{
+    const int32_t before = s->stages[stage].before;
+    return s->transitions + s->stages[stage].table +
+           (size_t)s->facts.stages[before].n_units * (size_t)s->facts.stages[stage].n_units + (size_t)from;
+}
+
+/* The mean, over what the router before chose, of how often this followed. */
+static double transition_probability(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stream_stage *before = &s->facts.stages[s->stages[stage].before];
+    const int32_t own = use - s->facts.stages[stage].first_unit;
+    double sum = 0;
+    int32_t chosen = 0;
+    for (int32_t a = 0; a < before->n_units; a++) {
+        if (!s->chosen[before->first_unit + a])
+            continue;
+        sum += (table_row(s, stage, a)[own] + PREDICT_SMOOTHING * s->rate[use]) / (*table_total(s, stage, a) + PREDICT_SMOOTHING);
+        chosen++;
+    }
+    return chosen ? sum / chosen : s->rate[use];
+}
+
+static void count_transitions(bs_stream *s, int32_t stage)
+{
+    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    for (int32_t a = 0; a < before->n_units; a++) {
+        if (!s->chosen[before->first_unit + a])
+            continue;
+        uint16_t *row = table_row(s, stage, a), *total = table_total(s, stage, a);
+        if (*total == PREDICT_MAX_COUNT) {
+            *total /= 2;
+            for (int32_t k = 0; k < own->n_units; k++)
+                row[k] /= 2;
+        }
+        ++*total;
+        for (int32_t k = 0; k < own->n_units; k++)
+            row[k] = (uint16_t)(row[k] + (s->score[own->first_unit + k] > 0)); /* score: 1 = needed now */
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- probabilities */
+
+/* Whether nothing routed lies between the visit in progress and the next one of `stage`. */
+static bool follows_directly(const bs_stream *s, int32_t stage)
+{
+    const int32_t before = s->stages[stage].before;
+    if (before < 0 || s->stage < 0)
+        return false;
+    for (int32_t j = s->stage;; j = (j + s->facts.n_stages - 1) % s->facts.n_stages) {
+        if (s->facts.stages[j].router)
+            return j == before;
+        if (j == stage)
+            return false;
+    }
+}
+
+double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stage_state *state = &s->stages[stage];
+    if (s->facts.stages[stage].router == 0)
+        return 1;
+    if (state->told)
+        return s->expected[use] ? state->ahead_in : state->ahead_out;
+    if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
+        return transition_probability(s, stage, use);
+    return s->rate[use];
+}
+
+void bs_predict_distances(bs_stream *s)
+{
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        s->distance[u] = 0;
+    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
+        const bs_stream_stage *stage = &s->facts.stages[(s->stage + d) % s->facts.n_stages];
+        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+            const int32_t u = s->facts.uses[k];
+            if (s->distance[u] != 0)
+                continue;
+            s->distance[u] = d;
+            s->next_use[u] = k;
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- measurement */
+
+static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
+
+static bool is_needed(const int32_t *units, int32_t count, int32_t unit)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (units[i] == unit)
+            return true;
+    return false;
+}
+
+/* The `expected` likeliest by score, highest first; of equal ones the first. */
+static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, const int32_t *units, int32_t count,
+                         int32_t expected)
+{
+    for (int32_t n = 0; n < expected; n++) {
+        int32_t best = -1;
+        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
+            if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+                best = k;
+        if (best < 0)
+            break;
+        s->score[best] = -1;
+        p->expected++;
+        p->right += is_needed(units, count, s->facts.uses[best]);
+    }
+    p->needed += (uint64_t)count;
+}
+
+/* Scores one of the two statistical predictors; returns its squared error a unit. */
+static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, const int32_t *units, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    double error = 0;
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : s->rate[k];
+        const double miss = p - (double)is_needed(units, count, s->facts.uses[k]);
+        s->score[k] = p;
+        error += miss * miss;
+    }
+    const double size = s->stages[j].set_size;
+    const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, stage->n_units);
+    rate_ranking(s, stage, &s->stages[j].predictions[which], units, count, expected);
+    return error / stage->n_units;
+}
+
+static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    bs_stage_state *state = &s->stages[j];
+    bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
+    int32_t inside = 0, right = 0;
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        inside += s->expected[k];
+        right += s->expected[k] && is_needed(units, count, s->facts.uses[k]);
+    }
+    p->expected += (uint64_t)inside;
+    p->right += (uint64_t)right;
+    p->needed += (uint64_t)count;
+    if (inside > 0)
+        average(&state->ahead_in, (double)right / inside);
+    if (inside < stage->n_units)
+        average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
+}
+
+static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
+        s->score[k] = is_needed(units, count, s->facts.uses[k]);
+    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+        count_transitions(s, j);
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        average(&s->rate[k], s->score[k]);
+        s->chosen[k] = s->score[k] > 0;
+        s->expected[k] = 0;
+    }
+    if (s->stages[j].visits == 0)
+        s->stages[j].set_size = count;
+    average(&s->stages[j].set_size, count);
+}
+
+void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+{
+    bs_stage_state *state = &s->stages[j];
+    if (s->facts.stages[j].router == 0) {
+        bs_prediction *known = &state->predictions[BS_PREDICT_KNOWN];
+        known->expected += (uint64_t)s->facts.stages[j].n_units;
+        known->right += (uint64_t)count;
+        known->needed += (uint64_t)count;
+    } else {
+        if (state->told)
+            rate_look_ahead(s, j, units, count);
+        if (state->before >= 0)
+            average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
+        average(&state->error_frequency, rate_statistics(s, j, BS_PREDICT_FREQUENCY, units, count));
+        learn(s, j, units, count);
+    }
+    state->told = false;
+    state->visits++;
+}

@@ -1,0 +1,143 @@
+/* stream_slots.c - extents of the slots arena: who is where, who goes.
+ *
+ * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and an extent wastes nothing but
+ * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the one
+ * whose most valuable victim is worth least. What is pinned, needed or being read stays.
+ * Relies on stream.h. Must never evict what the visit in progress still needs. */
+#include "stream.h"
+
+/* ------------------------------------------------------------------------------------------------ policies */
+
+/* The larger, the longer it stays. */
+typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
+
+/* Minus the stages until it is needed again, as expected: its next visit, or after a miss of that once in 1/rate runs. */
+static double keep_reuse(const bs_stream *s, int32_t unit)
+{
+    const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
+    const int32_t stage = (s->stage + ahead) % stages;
+    const double p = bs_predict_use(s, stage, s->next_use[unit]), rate = s->rate[s->next_use[unit]];
+    return -(ahead + (1 - p) * stages / (rate > 0.01 ? rate : 0.01));
+}
+
+static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }
+
+static double keep_lfu(const bs_stream *s, int32_t unit)
+{
+    const double age = (double)(s->takes - s->slots[unit].last_use) / (8.0 * s->facts.n_units);
+    return s->slots[unit].frequency * exp2(-age);
+}
+
+static double keep_belady(const bs_stream *s, int32_t unit) { return s->future ? -(double)s->future[unit] : 0; }
+
+static const slot_keep slot_policies[BS_POLICY_COUNT] = {keep_reuse, keep_lru, keep_lfu, keep_belady};
+
+const char *bs_policy_name(bs_policy policy)
+{
+#define SLOT_POLICY_TEXT(name, text) text,
+    static const char *const names[] = {BS_POLICY_LIST(SLOT_POLICY_TEXT)};
+#undef SLOT_POLICY_TEXT
+    return (int)policy >= 0 && policy < BS_POLICY_COUNT ? names[policy] : "unknown";
+}
+
+/* ------------------------------------------------------------------------------------------------ searching */
+
+static bool slot_may_go(const bs_slot *slot)
+{
+    return slot->pins == 0 && !slot->needed && slot->in_flight == 0;
+}
+
+int32_t bs_slots_overlap(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t after)
+{
+    for (int32_t u = after + 1; u < s->facts.n_units; u++) {
+        const bs_slot *slot = &s->slots[u];
+        if (slot->state != BS_SLOT_ABSENT && slot->offset < offset + bytes && offset < slot->offset + s->facts.units[u].slot_bytes)
+            return u;
+    }
+    return -1;
+}
+
+typedef struct slot_place {
+    uint64_t offset, evicted;
+    double worst; /* of its victims; -infinity without any */
+    bool found;
+} slot_place;
+
+static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
+{
+    slot_place place = {offset, 0, -(double)INFINITY, true};
+    if (offset > s->facts.slot_bytes || bytes > s->facts.slot_bytes - offset)
+        return;
+    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
+        if (!slot_may_go(&s->slots[u]))
+            return;
+        place.worst = s->slots[u].keep > place.worst ? s->slots[u].keep : place.worst;
+        place.evicted += s->facts.units[u].slot_bytes;
+    }
+    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && place.evicted < best->evicted))
+        *best = place;
+}
+
+bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
+{
+    const slot_keep keep = slot_policies[s->facts.desc.policy];
+    slot_place best = {0, 0, 0, false};
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        if (s->slots[u].state != BS_SLOT_ABSENT && slot_may_go(&s->slots[u]))
+            s->slots[u].keep = keep(s, u);
+    try_place(s, 0, bytes, &best);
+    for (int32_t u = 0; u < s->facts.n_units; u++) {
+        if (s->slots[u].state == BS_SLOT_ABSENT)
+            continue;
+        try_place(s, s->slots[u].offset, bytes, &best);
+        try_place(s, s->slots[u].offset + s->facts.units[u].slot_bytes, bytes, &best);
+    }
+    *offset = best.offset;
+    return best.found;
+}
+
+/* ---------------------------------------------------------------------------------------- coming and going */
+
+static void count_waste(bs_stream *s, int32_t unit)
+{
+    const bs_stream_unit *facts = &s->facts.units[unit];
+    bs_slot *slot = &s->slots[unit];
+    if (slot->guessed)
+        s->stats.bytes_wasted += facts->read_bytes * (uint64_t)slot->done / (uint64_t)facts->n_chunks;
+    slot->guessed = false;
+}
+
+void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
+{
+    bs_slot *slot = &s->slots[unit];
+    const bool loading = slot->state != BS_SLOT_READY;
+    s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
+    s->stats.evictions += !loading;
+    count_waste(s, unit);
+    slot->evicted_by_guess = for_guess && !loading;
+    if (slot->in_flight > 0) { /* a lane still writes to it */
+        slot->state = BS_SLOT_DROPPED;
+        return;
+    }
+    slot->state = BS_SLOT_ABSENT;
+    slot->generation++;
+    s->slots_used -= s->facts.units[unit].slot_bytes;
+}
+
+void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, uint64_t now)
+{
+    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    bs_slot *slot = &s->slots[unit];
+    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
+        bs_slots_give_up(s, u, guessed);
+    slot->state = BS_SLOT_LOADING;
+    slot->generation++;
+    slot->offset = offset;
+    slot->issued = slot->done = 0;
+    slot->spoiled = false;
+    slot->guessed = guessed;
+    slot->load_start = now;
+    s->slots_used += bytes;
+    if (s->slots_used > s->stats.resident_peak_bytes)
+        s->stats.resident_peak_bytes = s->slots_used;
+}
