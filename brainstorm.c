@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 12beea6b2b11e7022069fe81bb5cd07a30ccdf0bb96aaf35e0e4467461ec0c60
+ * sha256 of the parts: f7592d401d8eab8ae8f688ad8f64e731b7c51622119cc42c14622965156a17b9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14863,6 +14863,1111 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
     bs_cursor_init(cursor, &gguf->source, key ? key->at : 0, key ? key->end : 0);
 }
 /* ==== end src/gguf.c ========================================================================== */
+
+/* ==== begin src/profile.h ===================================================================== */
+/* profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file it makes.
+ * Owns what a session calls and the records of the file (docs/profile.md). Relies on base.h. Must never know of plans or
+ * sessions: a header is asked for through functions. */
+#ifndef BS_PROFILE_H
+#define BS_PROFILE_H
+
+/* #include "base.h" */
+
+/* ------------------------------------------------------------------------------------------- for sessions */
+
+typedef struct bs_profile_router {
+    const char *name;
+    int32_t paths;
+} bs_profile_router;
+
+typedef struct bs_profile_unit {
+    const char *name;
+    int32_t router, path; /* from 1, from 0; 0, -1: needed in every run */
+    uint64_t read_bytes, slot_bytes;
+} bs_profile_unit;
+
+typedef struct bs_profile_stage {
+    int32_t router; /* from 1; 0: always all */
+    int32_t n_units;
+    const int32_t *units; /* [n_units] */
+} bs_profile_stage;
+
+/* What events will refer to. Each function fills one record, index from 0 (of routers: number - 1); what it points to
+ * must live until bs_profile_header returns. A count of 0 needs no function. */
+typedef struct bs_profile_header_desc {
+    const void *user;
+    int32_t n_routers, n_units, n_stages;
+    void (*router)(const void *user, int32_t index, bs_profile_router *router);
+    void (*unit)(const void *user, int32_t index, bs_profile_unit *unit);
+    void (*stage)(const void *user, int32_t index, bs_profile_stage *stage);
+    uint64_t slot_bytes, chunk_bytes;
+    int32_t policy, speculation;
+} bs_profile_header_desc;
+
+/* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when the
+ * profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
+bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
+/* Any thread; never waits. NULL profile: nothing. */
+void bs_profile_add(bs_profile *profile, const bs_event *event);
+
+/* ------------------------------------------------------------------------------------------------ the file
+ * Records as they are in memory: hosts are little-endian, and nothing in them is padding. */
+
+#define BS_PROFILE_MAGIC 0x46505342u /* "BSPF" */
+#define BS_PROFILE_VERSION 1
+
+typedef struct bs_profile_file {
+    uint32_t magic, version;
+    uint32_t header_bytes, event_bytes; /* of this record and of an event: what comes beyond those known is skipped */
+    uint32_t routers, units, stages, stage_units;
+    uint64_t slot_bytes, chunk_bytes;
+    int32_t policy, speculation;
+    uint64_t rest; /* 0 */
+} bs_profile_file;
+
+typedef struct bs_profile_file_router {
+    char name[BS_MAX_NAME];
+    int32_t paths, rest;
+} bs_profile_file_router;
+
+typedef struct bs_profile_file_unit {
+    char name[BS_MAX_NAME];
+    int32_t router, path;
+    uint64_t read_bytes, slot_bytes;
+} bs_profile_file_unit;
+
+typedef struct bs_profile_file_stage {
+    int32_t router, n_units;
+} bs_profile_file_stage;
+
+_Static_assert(sizeof(bs_profile_file) == 64, "the file's header");
+_Static_assert(sizeof(bs_profile_file_router) == 72, "a router of the file");
+_Static_assert(sizeof(bs_profile_file_unit) == 88, "a unit of the file");
+_Static_assert(sizeof(bs_profile_file_stage) == 8, "a stage of the file");
+_Static_assert(sizeof(bs_event) == 40 && offsetof(bs_event, value) == 16 && offsetof(bs_event, subject) == 24 &&
+                   offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 && offsetof(bs_event, rest) == 36,
+               "an event of the file");
+
+/* ----------------------------------------------------------------------------------------------- reading */
+
+typedef struct bs_profile_place {
+    int32_t router, path;
+} bs_profile_place;
+
+/* The tables of an open profile, in its arena. */
+typedef struct bs_profile_tables {
+    const bs_profile_file_router *routers;
+    const bs_trace_unit *units;
+    const bs_profile_place *places; /* of the units */
+    const bs_trace_stage *stages;
+    const int32_t *stage_units;
+    int32_t n_stage_units;
+} bs_profile_tables;
+const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
+
+#endif
+/* ==== end src/profile.h ======================================================================= */
+
+/* ==== begin src/profile.c ===================================================================== */
+/* profile.c - the ring that events go through, the thread that writes them, the header before them.
+ * Owns the ring in the caller's memory. Relies on profile.h and the platform table. Must never make a producer wait:
+ * a full ring drops the event and counts it.
+ *
+ * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number is n,
+ * filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare and swap
+ * of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
+/* #include "profile.h" */
+
+#include <stdatomic.h>
+
+enum {
+    PROFILE_BLOCK_BYTES = 4096, /* of one write */
+    PROFILE_LEAST_CELLS = 16,
+    PROFILE_MOST_CELLS = 1 << 24
+};
+
+typedef struct profile_cell {
+    atomic_uint sequence;
+    uint32_t rest;
+    bs_event event;
+} profile_cell;
+
+struct bs_profile {
+    const bs_platform *platform;
+    bs_profile_write write;
+    void *user;
+    profile_cell *cells;
+    unsigned mask, mark; /* cells - 1; events that are worth waking the writer for */
+
+    /* The consumer's: the writer thread, before it the thread of the header, after it that of close. */
+    uint8_t *block;
+    size_t block_bytes, block_events;
+    uint64_t lost, last_ns;
+    bool failed;
+
+    _Alignas(BS_ALIGNMENT) atomic_uint head;
+    _Alignas(BS_ALIGNMENT) atomic_uint tail;
+    atomic_uint dropped; /* since the last event that told of it */
+    atomic_bool asleep;  /* the writer waits, or is about to */
+    atomic_bool draining;
+    atomic_bool open;    /* the header is written */
+    bool stop, threaded; /* stop: under the gate */
+    _Alignas(16) uint8_t thread[BS_THREAD_BYTES];
+    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
+};
+
+/* ------------------------------------------------------------------------------------------------- the ring */
+
+static bool ring_put(bs_profile *p, const bs_event *event)
+{
+    unsigned at = atomic_load_explicit(&p->head, memory_order_relaxed);
+    for (;;) {
+        profile_cell *cell = &p->cells[at & p->mask];
+        const int32_t ahead = (int32_t)(atomic_load_explicit(&cell->sequence, memory_order_acquire) - at);
+        if (ahead < 0)
+            return false; /* not taken since the last lap: full */
+        if (ahead > 0) {
+            at = atomic_load_explicit(&p->head, memory_order_relaxed);
+        } else if (atomic_compare_exchange_weak(&p->head, &at, at + 1)) {
+            cell->event = *event;
+            cell->event.rest = 0;
+            atomic_store(&cell->sequence, at + 1);
+            return true;
+        }
+    }
+}
+
+static bool ring_take(bs_profile *p, bs_event *event)
+{
+    const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
+    profile_cell *cell = &p->cells[at & p->mask];
+    if (atomic_load(&cell->sequence) != at + 1)
+        return false;
+    *event = cell->event;
+    atomic_store_explicit(&cell->sequence, at + p->mask + 1, memory_order_release);
+    atomic_store_explicit(&p->tail, at + 1, memory_order_relaxed);
+    return true;
+}
+
+/* A tail that is old makes it too large, never too small: at worst the writer wakes for little. */
+static bool ring_is_filled(bs_profile *p)
+{
+    return atomic_load(&p->head) - atomic_load_explicit(&p->tail, memory_order_relaxed) >= p->mark;
+}
+
+static bool ring_has_next(bs_profile *p)
+{
+    const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
+    return atomic_load(&p->cells[at & p->mask].sequence) == at + 1;
+}
+
+/* ---------------------------------------------------------------------------------------- blocks of the file */
+
+static void block_flush(bs_profile *p)
+{
+    if (p->block_bytes > 0 && !p->failed && p->write(p->user, p->block, p->block_bytes) != 0) {
+        p->failed = true;
+        p->lost += p->block_events;
+    }
+    p->block_bytes = 0;
+    p->block_events = 0;
+}
+
+static void block_put(bs_profile *p, const void *data, size_t bytes)
+{
+    if (p->block_bytes + bytes > PROFILE_BLOCK_BYTES)
+        block_flush(p);
+    if (p->failed)
+        return;
+    memcpy(p->block + p->block_bytes, data, bytes);
+    p->block_bytes += bytes;
+}
+
+static void block_put_event(bs_profile *p, const bs_event *event)
+{
+    block_put(p, event, sizeof *event);
+    if (event->kind == BS_EVENT_DROPPED)
+        return; /* stands for those that are counted already */
+    if (p->failed)
+        p->lost++;
+    else
+        p->block_events++;
+    p->last_ns = event->end_ns;
+}
+
+static void profile_tell_dropped(bs_profile *p)
+{
+    const unsigned dropped = atomic_exchange(&p->dropped, 0);
+    if (dropped == 0)
+        return;
+    p->lost += dropped;
+    const bs_event event = {
+        .start_ns = p->last_ns, .end_ns = p->last_ns, .value = dropped, .subject = -1, .kind = BS_EVENT_DROPPED};
+    block_put_event(p, &event);
+}
+
+/* One lap at most, so that what was dropped is told even while producers keep the ring full. */
+static void profile_drain(bs_profile *p)
+{
+    bs_event event;
+    for (unsigned i = 0; i <= p->mask && ring_take(p, &event); i++)
+        block_put_event(p, &event);
+    profile_tell_dropped(p);
+    block_flush(p);
+}
+
+/* ------------------------------------------------------------------------------------------------ the writer */
+
+/* The writer announces that it sleeps and then looks once more; a producer publishes its event and then looks whether the
+ * writer sleeps. All four are sequentially consistent, so that one of the two sees the other. */
+static void profile_main(void *argument)
+{
+    bs_profile *p = argument;
+    const bs_platform *os = p->platform;
+    for (;;) {
+        os->gate_lock(os->user, p->gate);
+        for (;;) {
+            atomic_store(&p->asleep, true);
+            if (p->stop || (atomic_load(&p->open) && ring_is_filled(p) && ring_has_next(p)))
+                break;
+            os->gate_wait(os->user, p->gate);
+        }
+        atomic_store(&p->asleep, false);
+        const bool stop = p->stop;
+        os->gate_unlock(os->user, p->gate);
+        if (stop)
+            return; /* close drains */
+        profile_drain(p);
+    }
+}
+
+static void profile_wake(bs_profile *p)
+{
+    const bs_platform *os = p->platform;
+    if (!atomic_load(&p->asleep) || !atomic_exchange(&p->asleep, false))
+        return; /* it works, or another producer wakes it */
+    os->gate_lock(os->user, p->gate);
+    os->gate_wake(os->user, p->gate);
+    os->gate_unlock(os->user, p->gate);
+}
+
+/* Without threads: on the caller's. The flag keeps a second consumer out, should the caller have threads after all. */
+static void profile_drain_here(bs_profile *p)
+{
+    if (atomic_exchange(&p->draining, true))
+        return;
+    profile_drain(p);
+    atomic_store(&p->draining, false);
+}
+
+void bs_profile_add(bs_profile *profile, const bs_event *event)
+{
+    if (!profile)
+        return;
+    if (!ring_put(profile, event))
+        atomic_fetch_add_explicit(&profile->dropped, 1, memory_order_relaxed);
+    if (!ring_is_filled(profile))
+        return;
+    if (profile->threaded)
+        profile_wake(profile);
+    else if (atomic_load(&profile->open))
+        profile_drain_here(profile);
+}
+
+/* ------------------------------------------------------------------------------------------------ the header */
+
+/* Names end up on terminals: whatever is not plain ASCII becomes a question mark. `target` is zero. */
+static void header_name(char target[BS_MAX_NAME], const char *name)
+{
+    for (size_t i = 0; name && name[i] && i < BS_MAX_NAME - 1; i++)
+        target[i] = name[i] < 0x20 || name[i] > 0x7e ? '?' : name[i];
+}
+
+static void header_routers(bs_profile *p, const bs_profile_header_desc *d)
+{
+    for (int32_t i = 0; i < d->n_routers; i++) {
+        bs_profile_router router = {NULL, 0};
+        bs_profile_file_router record = {.rest = 0};
+        d->router(d->user, i, &router);
+        header_name(record.name, router.name);
+        record.paths = router.paths;
+        block_put(p, &record, sizeof record);
+    }
+}
+
+static void header_units(bs_profile *p, const bs_profile_header_desc *d)
+{
+    for (int32_t i = 0; i < d->n_units; i++) {
+        bs_profile_unit unit = {NULL, 0, -1, 0, 0};
+        d->unit(d->user, i, &unit);
+        bs_profile_file_unit record = {
+            .router = unit.router, .path = unit.path, .read_bytes = unit.read_bytes, .slot_bytes = unit.slot_bytes};
+        header_name(record.name, unit.name);
+        block_put(p, &record, sizeof record);
+    }
+}
+
+/* Stages, then the numbers of their units, filled up to 8 bytes so that events are aligned. */
+static void header_stages(bs_profile *p, const bs_profile_header_desc *d, uint32_t stage_units)
+{
+    const int32_t zero = 0;
+    bs_profile_stage stage = {0, 0, NULL};
+    for (int32_t i = 0; i < d->n_stages; i++) {
+        d->stage(d->user, i, &stage);
+        const bs_profile_file_stage record = {stage.router, stage.n_units};
+        block_put(p, &record, sizeof record);
+    }
+    for (int32_t i = 0; i < d->n_stages; i++) {
+        d->stage(d->user, i, &stage);
+        for (int32_t k = 0; k < stage.n_units; k++)
+            block_put(p, &stage.units[k], sizeof stage.units[k]);
+    }
+    if (stage_units % 2)
+        block_put(p, &zero, sizeof zero);
+}
+
+static uint32_t count_stage_units(const bs_profile_header_desc *d)
+{
+    uint32_t n = 0;
+    for (int32_t i = 0; i < d->n_stages; i++) {
+        bs_profile_stage stage = {0, 0, NULL};
+        d->stage(d->user, i, &stage);
+        n += (uint32_t)stage.n_units;
+    }
+    return n;
+}
+
+/* The writer is let go only now. Until then it does not touch the block, and events wait in the ring. */
+static void profile_open_ring(bs_profile *p)
+{
+    const bs_platform *os = p->platform;
+    if (p->threaded)
+        os->gate_lock(os->user, p->gate);
+    atomic_store(&p->open, true);
+    if (p->threaded) {
+        os->gate_wake(os->user, p->gate);
+        os->gate_unlock(os->user, p->gate);
+    }
+}
+
+bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
+{
+    if (!profile)
+        return BS_OK;
+    if (atomic_load(&profile->open))
+        return BS_ERROR_ARGUMENT;
+    const bs_profile_file file = {.magic = BS_PROFILE_MAGIC,
+                                  .version = BS_PROFILE_VERSION,
+                                  .header_bytes = sizeof file,
+                                  .event_bytes = sizeof(bs_event),
+                                  .routers = (uint32_t)desc->n_routers,
+                                  .units = (uint32_t)desc->n_units,
+                                  .stages = (uint32_t)desc->n_stages,
+                                  .stage_units = count_stage_units(desc),
+                                  .slot_bytes = desc->slot_bytes,
+                                  .chunk_bytes = desc->chunk_bytes,
+                                  .policy = desc->policy,
+                                  .speculation = desc->speculation};
+    block_put(profile, &file, sizeof file);
+    header_routers(profile, desc);
+    header_units(profile, desc);
+    header_stages(profile, desc, file.stage_units);
+    block_flush(profile);
+    profile_open_ring(profile);
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------- its life, from outside */
+
+/* The block and then the cells, in the caller's memory; the number of cells is a power of two. */
+static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
+{
+    const size_t skip = (size_t)(-(uintptr_t)desc->memory & (BS_ALIGNMENT - 1));
+    const size_t least = skip + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell);
+    if (!desc->memory || desc->bytes < least)
+        return false;
+    const size_t room = (desc->bytes - skip - PROFILE_BLOCK_BYTES) / sizeof(profile_cell);
+    unsigned cells = PROFILE_LEAST_CELLS;
+    while (cells * 2u <= room && cells < PROFILE_MOST_CELLS)
+        cells *= 2;
+    p->block = (uint8_t *)desc->memory + skip;
+    p->cells = (profile_cell *)(void *)(p->block + PROFILE_BLOCK_BYTES);
+    p->mask = cells - 1;
+    p->mark = cells / 4;
+    for (unsigned i = 0; i < cells; i++)
+        atomic_init(&p->cells[i].sequence, i);
+    return true;
+}
+
+static void profile_init(bs_profile *p, const bs_profile_desc *desc)
+{
+    memset(p, 0, sizeof *p);
+    p->platform = desc->platform ? desc->platform : bs_platform_default();
+    p->write = desc->write;
+    p->user = desc->user;
+    atomic_init(&p->head, 0);
+    atomic_init(&p->tail, 0);
+    atomic_init(&p->dropped, 0);
+    atomic_init(&p->asleep, false);
+    atomic_init(&p->draining, false);
+    atomic_init(&p->open, false);
+}
+
+static bs_status profile_start(bs_profile *p, bs_error *error)
+{
+    const bs_platform *os = p->platform;
+    if (!os || !os->thread_start)
+        return BS_OK; /* blocks are written by the threads that add events */
+    if (os->gate_init(os->user, p->gate) != 0)
+        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the gate of its writer cannot be made");
+    p->threaded = true;
+    if (os->thread_start(os->user, p->thread, profile_main, p) == 0)
+        return BS_OK;
+    os->gate_destroy(os->user, p->gate);
+    return bs_fail(error, BS_ERROR_PLATFORM, "profile: its writer thread cannot be started");
+}
+
+bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error)
+{
+    if (!arena || !desc || !desc->write) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a function that writes are required");
+        return NULL;
+    }
+    const size_t used = arena->used;
+    bs_profile *p = bs_arena_take(arena, sizeof *p);
+    if (!p) {
+        bs_fail_arena(error, arena, sizeof *p, "a profile");
+        return NULL;
+    }
+    profile_init(p, desc);
+    bs_status status = BS_OK;
+    if (!profile_carve(p, desc))
+        status = bs_fail(error, BS_ERROR_ARGUMENT, "profile: %llu bytes are too few for its ring, %d always do",
+                         (unsigned long long)desc->bytes,
+                         (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
+    if (status == BS_OK)
+        status = profile_start(p, error);
+    if (status == BS_OK)
+        return p;
+    arena->used = used;
+    return NULL;
+}
+
+static void profile_stop(bs_profile *p)
+{
+    const bs_platform *os = p->platform;
+    if (!p->threaded)
+        return;
+    os->gate_lock(os->user, p->gate);
+    p->stop = true;
+    os->gate_wake(os->user, p->gate);
+    os->gate_unlock(os->user, p->gate);
+    os->thread_join(os->user, p->thread);
+    os->gate_destroy(os->user, p->gate);
+    p->threaded = false;
+}
+
+bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
+{
+    if (dropped)
+        *dropped = 0;
+    if (!profile)
+        return BS_OK;
+    profile_stop(profile);
+    const bool open = atomic_load(&profile->open);
+    if (!open)
+        profile->failed = true; /* events without a header mean nothing: they are counted, not written */
+    profile_drain(profile);
+    if (dropped)
+        *dropped = profile->lost;
+    return open && profile->failed ? BS_ERROR_IO : BS_OK;
+}
+/* ==== end src/profile.c ======================================================================= */
+
+/* ==== begin src/profile_read.c ================================================================ */
+/* profile_read.c - a profile's header and events, checked one after the other.
+ * Relies on profile.h and cursor.h. Must never trust a number of the file: tables are taken from the arena only when
+ * their bytes are there, and what is handed on is in range. */
+/* #include "profile.h" */
+
+/* #include "cursor.h" */
+
+enum {
+    PROFILE_MAX_ROUTERS = 1 << 16,
+    PROFILE_MAX_UNITS = 1 << 20,
+    PROFILE_MAX_STAGES = 1 << 20,
+    PROFILE_MAX_STAGE_UNITS = 1 << 22,
+    PROFILE_MAX_HEADER_BYTES = 4096,
+    PROFILE_MAX_EVENT_BYTES = 256,
+    PROFILE_WINDOW_BYTES = 4096
+};
+
+/* Of one unit, so that no sum over units, uses or chunks comes near 64 bits. */
+#define PROFILE_MAX_UNIT_BYTES ((uint64_t)1 << 40)
+
+struct bs_profile_reader {
+    bs_source source;
+    bs_profile_facts facts;
+    bs_profile_tables tables;
+    uint64_t events_at; /* in the file */
+    uint32_t event_bytes;
+    uint64_t next;                /* event */
+    uint64_t window_first;        /* event */
+    uint32_t window_events;
+    uint8_t window[PROFILE_WINDOW_BYTES];
+};
+
+/* ------------------------------------------------------------------------------------------------- the header */
+
+static bool check_header(const bs_profile_file *h, bs_error *error)
+{
+    if (h->magic != BS_PROFILE_MAGIC)
+        return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
+    if (h->version != BS_PROFILE_VERSION)
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version, BS_PROFILE_VERSION);
+    if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes", (unsigned)h->header_bytes);
+    if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes", (unsigned)h->event_bytes);
+    if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
+        h->stage_units > PROFILE_MAX_STAGE_UNITS)
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units are too many",
+                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units);
+    if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d", (int)h->policy, (int)h->speculation);
+    return true;
+}
+
+/* Where the tables end; their counts are capped, so nothing wraps. */
+static uint64_t end_of_tables(const bs_profile_file *h)
+{
+    const uint64_t stage_units = (uint64_t)h->stage_units + h->stage_units % 2;
+    return h->header_bytes + (uint64_t)h->routers * sizeof(bs_profile_file_router) +
+           (uint64_t)h->units * sizeof(bs_profile_file_unit) + (uint64_t)h->stages * sizeof(bs_profile_file_stage) +
+           stage_units * sizeof(int32_t);
+}
+
+static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
+{
+    const bs_status status = bs_source_read(&r->source, 0, h, sizeof *h);
+    if (status != BS_OK)
+        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)r->source.size);
+    if (!check_header(h, error))
+        return false;
+    r->events_at = end_of_tables(h);
+    if (r->events_at > r->source.size)
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
+                         (unsigned long long)r->events_at, (unsigned long long)r->source.size);
+    const uint64_t bytes = r->source.size - r->events_at;
+    r->event_bytes = h->event_bytes;
+    r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
+                                  bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- the tables */
+
+static bool name_is_plain(const char name[BS_MAX_NAME])
+{
+    for (int32_t i = 0; i < BS_MAX_NAME; i++) {
+        if (name[i] == 0)
+            return true;
+        if (name[i] < 0x20 || name[i] > 0x7e)
+            return false;
+    }
+    return false; /* no end */
+}
+
+static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_router *routers, bs_error *error)
+{
+    for (int32_t i = 0; i < r->facts.routers; i++) {
+        if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
+            return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
+        if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has a bad name or %d paths", i + 1,
+                             (int)routers[i].paths);
+    }
+    return true;
+}
+
+/* Of a router that is there, or needed in every run. */
+static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
+{
+    if (router == 0)
+        return path == -1;
+    return router > 0 && router <= r->facts.routers && path >= 0 && path < r->tables.routers[router - 1].paths;
+}
+
+static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places, bs_error *error)
+{
+    for (int32_t i = 0; i < r->facts.units; i++) {
+        bs_profile_file_unit u;
+        if (!bs_cursor_take(c, &u, sizeof u))
+            return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
+        if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d has a bad name, or is path %d of router %d", i,
+                             (int)u.path, (int)u.router);
+        if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
+            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d is too large", i);
+        memcpy(units[i].name, u.name, sizeof u.name);
+        units[i].read_bytes = u.read_bytes;
+        units[i].slot_bytes = u.slot_bytes;
+        places[i] = (bs_profile_place){u.router, u.path};
+    }
+    return true;
+}
+
+static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stages, bs_error *error)
+{
+    int32_t first = 0;
+    for (int32_t i = 0; i < r->facts.stages; i++) {
+        bs_profile_file_stage s;
+        if (!bs_cursor_take(c, &s, sizeof s))
+            return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
+        if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d and %d units", i, (int)s.router,
+                             (int)s.n_units);
+        stages[i] = (bs_trace_stage){s.router, first, s.n_units};
+        first += s.n_units;
+    }
+    if (first != r->tables.n_stage_units)
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: stages have %d units, %d are listed", (int)first,
+                         (int)r->tables.n_stage_units);
+    return true;
+}
+
+static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units, bs_error *error)
+{
+    for (int32_t i = 0; i < r->tables.n_stage_units; i++) {
+        units[i] = bs_cursor_i32(c);
+        if (c->status != BS_OK)
+            return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
+        if (units[i] < 0 || units[i] >= r->facts.units)
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d of %d", (int)units[i], (int)r->facts.units);
+    }
+    return true;
+}
+
+/* NULL and a message when there is no room; a table of nothing takes nothing but is not NULL. */
+static void *take_table(bs_arena *arena, uint64_t count, uint64_t bytes, const char *what, bs_error *error)
+{
+    const uint64_t needed = bs_mul_u64(count, bytes) + (count == 0);
+    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    if (!table)
+        bs_fail_arena(error, arena, needed, what);
+    return table;
+}
+
+static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena *arena, bs_error *error)
+{
+    bs_cursor c;
+    bs_profile_file_router *routers = take_table(arena, h->routers, sizeof *routers, "a profile's routers", error);
+    bs_trace_unit *units = routers ? take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
+    bs_profile_place *places = units ? take_table(arena, h->units, sizeof *places, "a profile's units", error) : NULL;
+    bs_trace_stage *stages = places ? take_table(arena, h->stages, sizeof *stages, "a profile's stages", error) : NULL;
+    int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error) : NULL;
+    if (!stage_units)
+        return false;
+    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->stage_units};
+    bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
+    return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
+           read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
+}
+
+bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error)
+{
+    bs_profile_file header;
+    if (!arena || !reader || !reader->read) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a reader are required");
+        return NULL;
+    }
+    const size_t used = arena->used;
+    bs_profile_reader *r = take_table(arena, 1, sizeof *r, "reading a profile", error);
+    if (!r)
+        return NULL;
+    memset(r, 0, sizeof *r);
+    r->source.reader = *reader;
+    r->source.size = reader->size;
+    if (read_header(r, &header, error) && read_tables(r, &header, arena, error))
+        return r;
+    arena->used = used;
+    return NULL;
+}
+
+/* -------------------------------------------------------------------------------------------------- the facts */
+
+const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader) { return &reader->tables; }
+
+void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts) { *facts = profile->facts; }
+
+bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts)
+{
+    if (router < 1 || router > profile->facts.routers)
+        return BS_ERROR_ARGUMENT;
+    const bs_profile_file_router *r = &profile->tables.routers[router - 1];
+    memcpy(facts->name, r->name, sizeof facts->name);
+    facts->paths = r->paths;
+    return BS_OK;
+}
+
+bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes)
+{
+    if (unit < 0 || unit >= profile->facts.units)
+        return BS_ERROR_ARGUMENT;
+    const bs_trace_unit *u = &profile->tables.units[unit];
+    memcpy(facts->name, u->name, sizeof facts->name);
+    facts->router = profile->tables.places[unit].router;
+    facts->path = profile->tables.places[unit].path;
+    facts->slot_bytes = u->slot_bytes;
+    if (read_bytes)
+        *read_bytes = u->read_bytes;
+    return BS_OK;
+}
+
+bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+{
+    if (stage < 0 || stage >= profile->facts.stages)
+        return BS_ERROR_ARGUMENT;
+    const bs_trace_stage *s = &profile->tables.stages[stage];
+    facts->router = s->router;
+    facts->n_units = s->n_units;
+    for (int32_t i = 0; units && i < s->n_units; i++)
+        units[i] = profile->tables.stage_units[s->first_unit + i];
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- the events */
+
+static bool in_range(int32_t n, int32_t low, int32_t end) { return n >= low && n < end; }
+
+static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
+{
+    const bs_profile_facts *f = &r->facts;
+    const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
+    switch (e->kind) {
+    case BS_EVENT_RUN: return true;
+    case BS_EVENT_DECISION:
+        return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
+    case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
+    case BS_EVENT_USE:
+    case BS_EVENT_STALL: return of_unit && of_stage;
+    case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_stage;
+    case BS_EVENT_READ:
+    case BS_EVENT_PREPARE: return of_unit && e->index >= 0 && e->thread >= 0 && e->value <= PROFILE_MAX_UNIT_BYTES;
+    case BS_EVENT_LOADED:
+    case BS_EVENT_EVICT:
+    case BS_EVENT_DROP: return of_unit;
+    case BS_EVENT_DROPPED: return true;
+    }
+    return false;
+}
+
+/* Makes the next event lie in the window. */
+static bool fill_window(bs_profile_reader *r, bs_error *error)
+{
+    if (r->next >= r->window_first && r->next - r->window_first < r->window_events)
+        return true;
+    const uint64_t left = r->facts.events - r->next;
+    const uint32_t most = PROFILE_WINDOW_BYTES / r->event_bytes;
+    const uint32_t events = left < most ? (uint32_t)left : most;
+    const bs_status status = bs_source_read(&r->source, r->events_at + r->next * r->event_bytes, r->window,
+                                            (uint64_t)events * r->event_bytes);
+    if (status != BS_OK)
+        return bs_refuse(error, status, "profile: event %llu cannot be read", (unsigned long long)r->next);
+    r->window_first = r->next;
+    r->window_events = events;
+    return true;
+}
+
+bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error)
+{
+    bs_profile_reader *r = profile;
+    memset(error, 0, sizeof *error);
+    while (r->next < r->facts.events) {
+        if (!fill_window(r, error))
+            return false;
+        memcpy(event, r->window + (r->next - r->window_first) * r->event_bytes, sizeof *event);
+        r->next++;
+        if (event->kind <= BS_EVENT_NONE || event->kind >= BS_EVENT_COUNT)
+            continue; /* of a later version */
+        if (!event_is_good(r, event))
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: event %llu (kind %d): subject %d, index %d or value out of range",
+                             (unsigned long long)(r->next - 1), event->kind, (int)event->subject, (int)event->index);
+        if (event->end_ns < event->start_ns)
+            event->end_ns = event->start_ns;
+        return true;
+    }
+    return false;
+}
+
+void bs_profile_rewind(bs_profile_reader *profile) { profile->next = 0; }
+/* ==== end src/profile_read.c ================================================================== */
+
+/* ==== begin src/profile_trace.c =============================================================== */
+/* profile_trace.c - from a profile's events to what its runs asked of storage.
+ * Relies on profile.h. Must never count otherwise than it fills: both passes are the same code.
+ *
+ * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a run
+ * when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is added to
+ * its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
+/* #include "profile.h" */
+
+enum { BUSY_INTERVALS = 16 };
+
+/* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what counts
+ * is the time in which any of them read. Events come nearly in the order in which they end, so few stay open. */
+typedef struct trace_busy {
+    uint64_t start[BUSY_INTERVALS], end[BUSY_INTERVALS];
+    int32_t count;
+    uint64_t total_ns, bytes;
+} trace_busy;
+
+typedef struct trace_maker {
+    int32_t n_visits, n_uses, n_guesses;
+    int32_t most_uses, most_guesses; /* at any time: those of a stage that is never left included */
+    int32_t room_visits, room_uses, room_guesses; /* the file may change between the passes */
+    bs_trace_visit *visits;          /* NULL: the first pass, which counts */
+    bs_trace_use *uses;
+    bs_trace_guess *guesses;
+
+    int32_t first_use, first_guess; /* since the last stage */
+    int32_t use_stage;              /* of those uses */
+    uint64_t used_ns, stalled_ns;
+    bool has_end;      /* something in this run has ended, at: */
+    uint64_t end_ns;
+    int32_t run_visit; /* the first visit of this run, -1 */
+    uint64_t run_visit_ns, last_stage_ns, tail_ns; /* when it began; end of the last; after the last of the run before */
+
+    trace_busy reads;
+    uint64_t prepare_ns, prepare_bytes, lost;
+} trace_maker;
+
+/* ------------------------------------------------------------------------------------------ time of storage */
+
+static void busy_retire(trace_busy *b)
+{
+    b->total_ns = bs_add_u64(b->total_ns, b->end[0] - b->start[0]);
+    b->count--;
+    memmove(b->start, b->start + 1, (size_t)b->count * sizeof *b->start);
+    memmove(b->end, b->end + 1, (size_t)b->count * sizeof *b->end);
+}
+
+static void busy_add(trace_busy *b, uint64_t start, uint64_t end, uint64_t bytes)
+{
+    b->bytes = bs_add_u64(b->bytes, bytes);
+    while (b->count > 0 && b->end[b->count - 1] >= start) {
+        b->count--;
+        start = b->start[b->count] < start ? b->start[b->count] : start;
+        end = b->end[b->count] > end ? b->end[b->count] : end;
+    }
+    if (b->count == BUSY_INTERVALS)
+        busy_retire(b);
+    b->start[b->count] = start;
+    b->end[b->count++] = end;
+}
+
+static double busy_ns_per_byte(trace_busy *b)
+{
+    while (b->count > 0)
+        busy_retire(b);
+    return b->bytes ? (double)b->total_ns / (double)b->bytes : 0;
+}
+
+/* ---------------------------------------------------------------------------------------- time of computing */
+
+static uint64_t since(uint64_t later, uint64_t earlier) { return later > earlier ? later - earlier : 0; }
+
+static void forget_uses(trace_maker *m)
+{
+    m->n_uses = m->first_use;
+    m->used_ns = 0;
+    m->stalled_ns = 0;
+}
+
+/* Uses and stalls of another stage than those before: that one's end was lost. */
+static void enter_stage(trace_maker *m, int32_t stage)
+{
+    if (m->use_stage != stage)
+        forget_uses(m);
+    m->use_stage = stage;
+}
+
+static bool trace_add_use(trace_maker *m, const bs_event *e)
+{
+    enter_stage(m, e->index);
+    if (m->n_uses == m->room_uses)
+        return false;
+    if (m->uses)
+        m->uses[m->n_uses] =
+            (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, e->end_ns - e->start_ns};
+    m->n_uses++;
+    m->most_uses = bs_max_i32(m->most_uses, m->n_uses);
+    m->used_ns = bs_add_u64(m->used_ns, e->end_ns - e->start_ns);
+    return true;
+}
+
+static bool trace_add_guess(trace_maker *m, const bs_event *e)
+{
+    if (m->n_guesses == m->room_guesses)
+        return false;
+    if (m->guesses)
+        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject};
+    m->n_guesses++;
+    m->most_guesses = bs_max_i32(m->most_guesses, m->n_guesses);
+    return true;
+}
+
+static bool trace_add_visit(trace_maker *m, const bs_event *e)
+{
+    if (m->n_visits == m->room_visits)
+        return false;
+    enter_stage(m, e->subject);
+    const uint64_t inside = since(e->end_ns - e->start_ns, bs_add_u64(m->used_ns, m->stalled_ns));
+    uint64_t before = m->has_end ? since(e->start_ns, m->end_ns) : 0;
+    before = bs_add_u64(bs_add_u64(before, inside), m->run_visit < 0 ? m->tail_ns : 0);
+    if (m->visits)
+        m->visits[m->n_visits] = (bs_trace_visit){e->subject,    m->first_use, m->n_uses - m->first_use,
+                                                  m->first_guess, m->n_guesses - m->first_guess, before};
+    if (m->run_visit < 0) {
+        m->run_visit = m->n_visits;
+        m->run_visit_ns = e->start_ns;
+        m->tail_ns = 0;
+    }
+    m->n_visits++;
+    m->first_use = m->n_uses;
+    m->first_guess = m->n_guesses;
+    forget_uses(m);
+    m->use_stage = -1;
+    m->has_end = true;
+    m->end_ns = m->last_stage_ns = e->end_ns;
+    return true;
+}
+
+/* A run that is over says when it began. One that is told of when it begins (start = end) sets the clock instead. */
+static void trace_add_run(trace_maker *m, const bs_event *e)
+{
+    if (m->run_visit >= 0 && m->run_visit_ns >= e->start_ns) {
+        if (m->visits) {
+            uint64_t *before = &m->visits[m->run_visit].before_ns;
+            *before = bs_add_u64(*before, m->run_visit_ns - e->start_ns);
+        }
+        m->tail_ns = since(e->end_ns, m->last_stage_ns);
+    }
+    m->run_visit = -1;
+    m->has_end = e->start_ns == e->end_ns;
+    m->end_ns = e->end_ns;
+}
+
+static bool trace_add_event(trace_maker *m, const bs_event *e)
+{
+    switch (e->kind) {
+    case BS_EVENT_RUN: trace_add_run(m, e); break;
+    case BS_EVENT_STAGE: return trace_add_visit(m, e);
+    case BS_EVENT_USE: return trace_add_use(m, e);
+    case BS_EVENT_GUESS: return trace_add_guess(m, e);
+    case BS_EVENT_STALL:
+        enter_stage(m, e->index);
+        m->stalled_ns = bs_add_u64(m->stalled_ns, e->end_ns - e->start_ns);
+        break;
+    case BS_EVENT_READ: busy_add(&m->reads, e->start_ns, e->end_ns, e->value); break;
+    case BS_EVENT_PREPARE:
+        m->prepare_ns = bs_add_u64(m->prepare_ns, e->end_ns - e->start_ns);
+        m->prepare_bytes = bs_add_u64(m->prepare_bytes, e->value);
+        break;
+    case BS_EVENT_DROPPED: m->lost = bs_add_u64(m->lost, e->value); break;
+    }
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------- the two passes */
+
+static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *error)
+{
+    bs_event event;
+    bs_error wrong;
+    m->use_stage = -1;
+    m->run_visit = -1;
+    bs_profile_rewind(profile);
+    while (bs_profile_next(profile, &event, &wrong))
+        if (!trace_add_event(m, &event))
+            return bs_refuse(error, BS_ERROR_LIMIT, "profile: more events than a trace can hold, or than there were just now");
+    if (wrong.status == BS_OK) {
+        forget_uses(m); /* of a stage that was never left */
+        m->n_guesses = m->first_guess;
+        return true;
+    }
+    if (error)
+        *error = wrong;
+    return false;
+}
+
+static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
+{
+    const uint64_t needed = bs_mul_u64((uint64_t)bs_max_i32(count, 1), bytes);
+    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    if (!table)
+        bs_fail_arena(error, arena, needed, "a trace");
+    return table;
+}
+
+static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *arena, bs_error *error)
+{
+    memset(m, 0, sizeof *m);
+    m->room_visits = counted->n_visits;
+    m->room_uses = counted->most_uses;
+    m->room_guesses = counted->most_guesses;
+    m->visits = trace_table(arena, counted->n_visits, sizeof *m->visits, error);
+    m->uses = m->visits ? trace_table(arena, counted->most_uses, sizeof *m->uses, error) : NULL;
+    m->guesses = m->uses ? trace_table(arena, counted->most_guesses, sizeof *m->guesses, error) : NULL;
+    return m->guesses != NULL;
+}
+
+static void trace_finish(bs_trace *t, trace_maker *m, const bs_profile_reader *profile)
+{
+    bs_profile_facts facts;
+    const bs_profile_tables *tables = bs_profile_tables_of(profile);
+    bs_profile_facts_get(profile, &facts);
+    *t = (bs_trace){.n_units = facts.units,
+                    .n_stages = facts.stages,
+                    .n_stage_units = tables->n_stage_units,
+                    .n_visits = m->n_visits,
+                    .n_uses = m->n_uses,
+                    .n_guesses = m->n_guesses,
+                    .units = tables->units,
+                    .stages = tables->stages,
+                    .stage_units = tables->stage_units,
+                    .visits = m->visits,
+                    .uses = m->uses,
+                    .guesses = m->guesses,
+                    .slot_bytes = facts.slot_bytes,
+                    .chunk_bytes = facts.chunk_bytes,
+                    .lost_events = bs_add_u64(m->lost, facts.torn_bytes > 0),
+                    .policy = facts.policy,
+                    .speculation = facts.speculation,
+                    .ns_per_byte = busy_ns_per_byte(&m->reads)};
+    t->prepare_ns_per_byte = m->prepare_bytes ? (double)m->prepare_ns / (double)m->prepare_bytes : 0;
+}
+
+bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error)
+{
+    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    trace_maker counted, filled;
+    const size_t used = arena ? arena->used : 0;
+    memset(&counted, 0, sizeof counted);
+    counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
+    bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
+    if (profile && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
+        trace_pass(&filled, profile, &here)) {
+        trace_finish(trace, &filled, profile);
+        return BS_OK;
+    }
+    if (arena)
+        arena->used = used;
+    if (error)
+        *error = here;
+    return here.status;
+}
+/* ==== end src/profile_trace.c ================================================================= */
 
 /* ==== begin src/stream.h ====================================================================== */
 /* stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without threads, files or

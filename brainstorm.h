@@ -969,13 +969,40 @@ typedef struct bs_profile_desc {
     const bs_platform *platform; /* NULL: the default */
     bs_profile_write write;
     void *user;
-    void *memory; /* the ring: 65 bytes and more an event; must outlive the profile */
+    void *memory; /* the ring: 5000 bytes, and 48 an event (a power of two of them); must outlive the profile */
     size_t bytes;
 } bs_profile_desc;
 /* In `arena` (persistent). Give it to bs_session_desc; close it after the session. */
 bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error);
 /* Writes what is left. Returns BS_ERROR_IO when a write failed. `dropped` (may be NULL): events lost in all. */
 bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped);
+
+/* Reads a profile again, event by event. The file is hostile: every count and number is checked, kinds of events that are
+ * not known are passed over, and a last event that was cut off is left out. */
+typedef struct bs_profile_reader bs_profile_reader;
+typedef struct bs_profile_facts {
+    int32_t routers, units, stages;
+    uint64_t events;     /* in the file, of any kind */
+    uint64_t torn_bytes; /* of an event cut off at the end */
+    uint64_t slot_bytes, chunk_bytes;
+    int32_t policy, speculation;
+} bs_profile_facts;
+typedef struct bs_profile_router_facts {
+    char name[BS_MAX_NAME];
+    int32_t paths;
+} bs_profile_router_facts;
+/* Its tables lie in `arena`: some 100 bytes a unit and a router, 16 a stage, and 5000. reader: copied; used by
+ * bs_profile_next until the end. NULL on failure, and the arena is as it was. There is nothing to close. */
+bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error);
+void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts);
+bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts); /* from 1 */
+/* From 0. read_bytes (may be NULL): of storage. units: room for `n_units` numbers (may be NULL). */
+bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes);
+bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
+/* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`,
+ * which is required: BS_OK), or when the event is malformed or cannot be read. */
+bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error);
+void bs_profile_rewind(bs_profile_reader *profile); /* to the first event */
 
 /* What a run asked of storage: made from a profile, or by hand. */
 typedef struct bs_trace_unit {
