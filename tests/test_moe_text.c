@@ -56,7 +56,7 @@ static bool read_vectors(const char *path)
 static bool open_model(int sequences, int rows_most, int threads)
 {
     text_options o = {.model = MODEL, .prompt = "", .sequences = sequences, .threads = threads};
-    const bool ok = text_model_open(&model, &o, rows_most);
+    const bool ok = text_model_open(&model, &o, rows_most, NULL);
     if (!ok)
         printf("  %s\n", model.error.message);
     return ok;

@@ -1,12 +1,13 @@
 /* moe_text: writes text with a mixture of experts, one character a run.
  *
  * Owns: the flow from prompt to text and the messages of a run.
- * Relies on: text_options.h, text_model.h, text_sample.h, text_report.h.
+ * Relies on: text_options.h, text_model.h, text_sample.h, text_profile.h, text_report.h.
  * Must never: write anything but text to standard output.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "text_model.h"
 #include "text_options.h"
+#include "text_profile.h"
 #include "text_report.h"
 #include "text_sample.h"
 
@@ -18,6 +19,7 @@
 typedef struct run {
     text_options options;
     text_model model;
+    text_profile profile;
     text_sampler samplers[TEXT_MAX_SEQUENCES];
     int32_t rows[TEXT_MAX_ROWS]; /* what a run reads: each sequence's characters */
     char *texts;                 /* [sequences][length] */
@@ -122,7 +124,9 @@ static bool do_run(run *r)
     const size_t prompt = strlen(beginning(o)), most = (size_t)(TEXT_MAX_ROWS / o->sequences);
     if (!check_prompt(o))
         return false;
-    if (!text_model_open(&r->model, o, (int)(prompt < most ? prompt : most)))
+    if (!text_profile_open(&r->profile, o))
+        return complain("", r->profile.message);
+    if (!text_model_open(&r->model, o, (int)(prompt < most ? prompt : most), r->profile.profile))
         return complain(o->model, r->model.error.message);
     for (int s = 0; s < o->sequences; s++)
         text_sampler_open(&r->samplers[s], o->temperature, o->seed, s);
@@ -133,6 +137,22 @@ static bool do_run(run *r)
         return false;
     if (o->stats)
         text_report(&r->model, (double)prompt * o->sequences, r->prompt_seconds, (double)o->length * o->sequences, r->text_seconds);
+    return true;
+}
+
+/* The session goes first: its last events are in the profile then. */
+static bool close_run(run *r)
+{
+    char text[80];
+    uint64_t dropped = 0;
+    text_model_close(&r->model);
+    free(r->texts);
+    if (!text_profile_close(&r->profile, &dropped))
+        return complain("", r->profile.message);
+    if (dropped > 0) {
+        snprintf(text, sizeof text, "%llu events found no room and are missing", (unsigned long long)dropped);
+        complain("profile", text);
+    }
     return true;
 }
 
@@ -149,8 +169,6 @@ int main(int argc, char **argv)
         fputs(text_options_usage(), stdout);
         return 0;
     }
-    const bool ok = do_run(&r);
-    text_model_close(&r.model);
-    free(r.texts);
-    return ok ? 0 : 1;
+    const bool ok = do_run(&r), closed = close_run(&r);
+    return ok && closed ? 0 : 1;
 }

@@ -58,7 +58,7 @@ static void memory_cut(text_model *m, size_t fixed)
 static bool graph_build(text_model *m, const char *path)
 {
     m->model = bs_model_open_file(&m->memory.persistent, NULL, path, &m->error);
-    if (!m->model)
+    if (!m->model || (m->streams && bs_model_can_stream(m->model, &m->error) != BS_OK))
         return false;
     const bs_graph_desc room = bs_model_graph_desc(m->model);
     m->graph = bs_graph_create(&m->memory.persistent, &room);
@@ -74,6 +74,7 @@ static bool plan_make(text_model *m, const text_options *o, size_t fixed)
 {
     bs_plan_desc desc = {0};
     desc.threads = o->threads;
+    desc.slot_bytes = o->slot_bytes;
     bs_arena_init(&m->memory.persistent, "persistent", m->block, fixed);
     if (!graph_build(m, o->model))
         return false;
@@ -107,14 +108,17 @@ static bool bind_sequences(text_model *m)
     return bs_bind(m->session, "past", &past, &m->error) == BS_OK && bs_bind(m->session, "logits", &logits, &m->error) == BS_OK;
 }
 
-bool text_model_open(text_model *m, const text_options *o, int rows_most)
+bool text_model_open(text_model *m, const text_options *o, int rows_most, bs_profile *profile)
 {
     memset(m, 0, sizeof *m);
     m->sequences = o->sequences;
     m->rows_most = rows_most;
+    m->streams = o->slot_bytes > 0;
     if (!plan_twice(m, o))
         return false;
-    const bs_session_desc desc = {.weights = bs_model_weights(m->model)};
+    const bs_session_desc desc = {.weights = bs_model_weights(m->model),
+                                  .stream = {.policy = o->policy, .speculation = o->speculate ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF},
+                                  .profile = profile};
     m->session = bs_session_create(&m->memory, m->plan, &desc, &m->error);
     return m->session != NULL && bind_sequences(m);
 }

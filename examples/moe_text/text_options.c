@@ -17,7 +17,13 @@ const char *text_options_usage(void)
            "  --temperature T   0..10; 0: always the likeliest character [0.7]\n"
            "  --seed N          the same number gives the same text [1]\n"
            "  --threads N       1..64 [1]\n"
-           "  --stats           time and memory, to standard error\n"
+           "  --slots BYTES     memory for experts, which are read from the file when they are needed, or guessed to be;\n"
+           "                    K and M are 1024 and 1048576 [0: all are resident]\n"
+           "  --speculate S     on | off: read experts ahead that will probably be chosen [on]\n"
+           "  --policy P        reuse | lru | lfu: what goes when there is no room [reuse]\n"
+           "  --stats           time, memory and reads, to standard error\n"
+           "  --profile FILE    what happened, event by event (docs/profile.md)\n"
+           "  --trace FILE      the same as a Chrome trace, for ui.perfetto.dev\n"
            "  --help\n";
 }
 
@@ -44,6 +50,33 @@ static bool seed_number(const char *text, uint64_t *value)
     return *text >= '0' && *text <= '9' && *end == 0;
 }
 
+/* A number of bytes: K and M multiply. */
+static bool byte_number(const char *text, uint64_t *value)
+{
+    char *end;
+    const unsigned long long n = strtoull(text, &end, 10);
+    const unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
+    end += shift > 0;
+    *value = (uint64_t)n << shift;
+    return *text >= '0' && *text <= '9' && *end == 0 && n <= ((unsigned long long)1 << 40);
+}
+
+static bool policy_number(const char *text, int *value)
+{
+    for (int i = 0; i < BS_POLICY_BELADY; i++) /* that one needs to know the future */
+        if (strcmp(text, bs_policy_name((bs_policy)i)) == 0) {
+            *value = i;
+            return true;
+        }
+    return false;
+}
+
+static bool on_or_off(const char *text, bool *value)
+{
+    *value = strcmp(text, "on") == 0;
+    return *value || strcmp(text, "off") == 0;
+}
+
 /* What a value should have been, NULL when it was taken, "" when there is no such option. */
 static const char *take(text_options *o, const char *name, const char *value)
 {
@@ -61,6 +94,16 @@ static const char *take(text_options *o, const char *name, const char *value)
         return seed_number(value, &o->seed) ? NULL : "a whole number";
     else if (strcmp(name, "--threads") == 0)
         return whole_number(value, 1, 64, &o->threads) ? NULL : "1 .. 64";
+    else if (strcmp(name, "--slots") == 0)
+        return byte_number(value, &o->slot_bytes) ? NULL : "bytes, such as 600K or 2M";
+    else if (strcmp(name, "--speculate") == 0)
+        return on_or_off(value, &o->speculate) ? NULL : "on or off";
+    else if (strcmp(name, "--policy") == 0)
+        return policy_number(value, &o->policy) ? NULL : "reuse, lru or lfu";
+    else if (strcmp(name, "--profile") == 0)
+        o->profile = value;
+    else if (strcmp(name, "--trace") == 0)
+        o->trace = value;
     else
         return "";
     return NULL;
@@ -86,7 +129,7 @@ static const char *unknown(const char *text, char *message, size_t bytes)
 const char *text_options_parse(text_options *o, int argc, char **argv, char *message, size_t bytes)
 {
     *o = (text_options){.model = "models/moe_text.gguf", .prompt = "", .length = 400, .sequences = 1, .temperature = 0.7,
-                        .seed = 1, .threads = 1};
+                        .seed = 1, .threads = 1, .speculate = true};
     for (int i = 1; i < argc; i++) {
         if (is_flag(o, argv[i]))
             continue;

@@ -1,8 +1,10 @@
 /* text_options.h: the command line of moe_text.
- * Owns: the list of options, their texts and checks. Relies on: nothing.
+ * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for the names of policies.
  * Must never: open anything. */
 #ifndef TEXT_OPTIONS_H
 #define TEXT_OPTIONS_H
+
+#include "brainstorm.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +19,10 @@ typedef struct text_options {
     double temperature;
     uint64_t seed;
     int threads;
-    bool stats, help;
+    uint64_t slot_bytes; /* for the weights of experts; 0: all stay */
+    int policy;          /* bs_policy */
+    bool speculate, stats, help;
+    const char *profile, *trace;
 } text_options;
 
 /* Returns NULL when all is well, else what is wrong (in `message`, or a constant). */
