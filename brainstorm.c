@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f7592d401d8eab8ae8f688ad8f64e731b7c51622119cc42c14622965156a17b9
+ * sha256 of the parts: d478cfe25ba668465309de1a90afc4a477a8ff4d8669688772e41d77b82c9fc1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -12570,7 +12570,9 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
     X(constant)                                                                                                       \
     X(patch_features)                                                                                                 \
     /* segments: structure_segment.c, ops/ */                                                                        \
-    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)
+    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
+    /* streaming: structure_route.c */                                                                                \
+    X(look_ahead)
 
 #define OP_EXTERN(name) extern const bs_op bs_op_##name;
 BS_OP_LIST(OP_EXTERN)
@@ -12647,7 +12649,7 @@ float bs_act_apply(bs_act act, float param, float slope, float x)
 /* #include "op.h" */
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
-    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_segments, bs_op_state_append,
+    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead, bs_op_segments, bs_op_state_append,
     bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
 /* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
@@ -13269,6 +13271,27 @@ bs_value bs_route_score(bs_graph *graph, bs_router router)
     const bool known = graph && router.id >= 1 && router.id < graph->n_routers;
     const int32_t score = known ? graph->routers[router.id].score : 0; /* 0: refused */
     return bs_graph_value(graph, bs_op_index("route_score"), &score, 1, &p);
+}
+
+/* The router is looked up when a plan is made: it is yet to be built. */
+static bool look_ahead_infer(bs_infer *infer)
+{
+    infer->n_out = 0;
+    if (!infer->name[0])
+        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "look_ahead needs the name of a router");
+    const bs_value_info *score = infer->in[0];
+    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) || !bs_dim_is_const(infer->graph, score->dims[0]))
+        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "look_ahead \"%s\": a score a path is expected, f32 or i32 [paths]", infer->name);
+    return true;
+}
+
+const bs_op bs_op_look_ahead = {.name = "look_ahead", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_name_params),
+                                .infer = look_ahead_infer};
+
+void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
+{
+    const bs_name_params p = {router ? router : ""};
+    bs_graph_add(graph, bs_op_index("look_ahead"), &score.id, 1, &p);
 }
 
 /* ------------------------------------------------------------------------------------------------- gather */
@@ -14076,6 +14099,13 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, void *target, bs_error *error);
 
+/* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target element
+ * i, or wholly apart. Neither needs to be aligned. */
+void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored);
+
+/* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
+void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared);
+
 #endif
 /* ==== end src/weights.h ======================================================================= */
 
@@ -14147,18 +14177,19 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
     return weights->map && info->dtype == spec->dtype ? weights->map(weights->user, info) : NULL;
 }
 
-/* Element i of the far half lies at or beyond the end of target element i, so going forward is safe. */
-static void weight_widen(uint8_t *target, uint64_t elements, bs_dtype stored)
+void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored)
 {
-    const uint8_t *narrow = target + 2 * elements;
+    uint8_t *to = target;
+    const uint8_t *from = narrow;
     for (uint64_t i = 0; i < elements; i++) {
         uint16_t half;
-        memcpy(&half, narrow + 2 * i, sizeof half);
+        memcpy(&half, from + 2 * i, sizeof half);
         const float wide = stored == BS_F16 ? bs_f16_to_f32(half) : bs_bf16_to_f32(half);
-        memcpy(target + 4 * i, &wide, sizeof wide);
+        memcpy(to + 4 * i, &wide, sizeof wide);
     }
 }
 
+/* Narrow elements lie in the far half of the target: element i at or beyond the end of target element i. */
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, void *target, bs_error *error)
 {
@@ -14170,8 +14201,21 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\" could not be read", name);
     if (info->dtype != spec->dtype)
-        weight_widen(target, bs_weight_elements(spec), info->dtype);
+        bs_weight_widen(target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
+}
+
+void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const bs_op *op = bs_op_get(node->op);
+    const int32_t count = op->weights(graph, node, specs);
+    if (count > 0 && op->prepare) {
+        op->prepare(graph, node, plan, tensors, prepared);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++)
+        memcpy((uint8_t *)prepared + bs_weight_offset(specs, i), tensors[i], (size_t)bs_weight_spec_bytes(&specs[i]));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */
@@ -16039,8 +16083,13 @@ typedef struct bs_stage_state {
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
 
+/* Told of BS_EVENT_EVICT and BS_EVENT_DROP. */
+typedef void (*bs_stream_watch)(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess);
+
 typedef struct bs_stream {
     bs_stream_facts facts;
+    bs_stream_watch watch; /* NULL: nobody */
+    void *watcher;
     bs_slot *slots;         /* [units] */
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
@@ -16248,6 +16297,8 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
     const bool loading = slot->state != BS_SLOT_READY;
     s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
     s->stats.evictions += !loading;
+    if (s->watch && slot->state != BS_SLOT_DROPPED)
+        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess);
     count_waste(s, unit);
     slot->evicted_by_guess = for_guess && !loading;
     if (slot->in_flight > 0) { /* a lane still writes to it */
@@ -17432,6 +17483,7 @@ typedef enum bs_instr_kind {
                         collect `target`: the rows beyond the last patch, zero */
     BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
     BS_INSTR_ROUTE,
+    BS_INSTR_LOOK_AHEAD, /* what a later router will probably decide; the node plan's `algorithm` is its number */
     BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
 } bs_instr_kind;
 
@@ -17531,6 +17583,8 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
 /* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
 bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
+/* The router that a look_ahead is about; 0: there is none of that name. */
+int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
 /* Bytes of a node's weights as its op declares them. */
 uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
@@ -17650,12 +17704,42 @@ static void mark_operands(bs_plan *plan, const bs_node *node)
         mark_router(plan, node->router);
 }
 
+int32_t bs_look_ahead_router(const bs_graph *g, const bs_node *node)
+{
+    for (int32_t r = 1; r < g->n_routers; r++)
+        if (strcmp(g->routers[r].desc->name, bs_node_name(node)) == 0)
+            return r;
+    return 0;
+}
+
+static bool look_aheads_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (!bs_node_is(node, &bs_op_look_ahead))
+            continue;
+        const int32_t r = bs_look_ahead_router(g, node);
+        const bs_route_desc *d = r ? g->routers[r].desc : NULL;
+        if (!d || g->routers[r].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
+            return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
+        const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
+        if (scores != d->paths)
+            return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+    }
+    return true;
+}
+
 /* A state is kept when something that is needed reads it. */
 static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
     if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
         return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
+    if (bs_node_is(node, &bs_op_look_ahead)) {
+        const bs_router_plan *router = &plan->routers[bs_look_ahead_router(g, node)];
+        return plan->desc.slot_bytes > 0 && router->live && !router->forced;
+    }
     return bs_node_is(node, &bs_op_output);
 }
 
@@ -17827,6 +17911,8 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
 bool bs_plan_live(bs_plan *plan, bs_error *error)
 {
     if (!force_routes(plan, error))
+        return false;
+    if (!look_aheads_fit(plan, error))
         return false;
     find_live(plan);
     choose_orders(plan);
@@ -18731,6 +18817,7 @@ static bs_instr *emit(bs_lowering *l, bs_instr_kind kind, int32_t home, int32_t 
     i->node = node;
     i->part = home;
     i->region = home == BS_TOP ? BS_TOP : p->parts[home].region;
+    i->stage = -1;
     i->domain = l->g->nodes[node].domain;
     return i;
 }
@@ -18901,6 +18988,10 @@ static void emit_node(bs_lowering *l, int32_t n)
             emit_store(l, n, from, value);
         if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
             emit_rest(l, n);
+    } else if (bs_node_is(node, &bs_op_look_ahead)) {
+        bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
+        l->plan->nodes[n].algorithm = bs_look_ahead_router(l->g, node);
+        schedule(l, i, operands_ready(l, node, BS_TOP));
     } else if (node->n_out == 0) {
         return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
@@ -19008,7 +19099,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
             emit_node(l, n);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route))
+        if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             emit_ending(l, n);
     if (l->status != BS_OK)
         return bs_refuse(error, l->status, "the plan has more than %d instructions, %d regions or %d parts", plan->max_instrs,
@@ -19416,7 +19507,7 @@ static void say(report *r, const char *format, ...)
     r->used += n > 0 ? (size_t)n : 0;
 }
 
-static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "region"};
+static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "look ahead", "region"};
 
 static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
 {
@@ -19473,6 +19564,716 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 }
 /* ==== end src/plan.c ========================================================================== */
 
+/* ==== begin src/store.h ======================================================================= */
+/* store.h - weights on their way from storage to slots.
+ * Owns reader threads ("lanes"), their staging, what is read for each unit, and the lock under which the stream decides.
+ * Relies on stream.h, plan.h, platform.h, weights.h and profile.h. Must never know rows or routers. */
+#ifndef BS_STORE_H
+#define BS_STORE_H
+
+/* #include "platform.h" */
+/* #include "plan.h" */
+/* #include "profile.h" */
+/* #include "stream.h" */
+/* #include "weights.h" */
+
+typedef struct bs_store_tensor {
+    uint64_t offset; /* in storage */
+    uint64_t bytes;
+    bs_dtype dtype; /* as stored */
+} bs_store_tensor;
+
+typedef struct bs_store_node {
+    int32_t node;
+    int32_t first_tensor, n_tensors;
+    uint64_t begin, end; /* in storage, of all its tensors */
+} bs_store_node;
+
+/* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
+typedef struct bs_store_piece {
+    uint64_t begin, end; /* in storage */
+    int32_t block;
+    int32_t first_node, n_nodes; /* in store->nodes */
+    bool head, tail;     /* the record begins, ends here */
+} bs_store_piece;
+
+typedef struct bs_store_unit {
+    int32_t first_node, n_nodes, first_piece, n_pieces;
+    uint32_t crc; /* of what was read of its record so far, when records are checked */
+    int32_t pins; /* of the run: one take each */
+} bs_store_unit;
+
+typedef struct bs_store_lane {
+    struct bs_store *store;
+    int32_t index;
+    uint8_t *staging;
+    _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
+} bs_store_lane;
+
+typedef struct bs_store {
+    const bs_plan *plan; /* NULL: nothing is streamed */
+    const bs_platform *platform;
+    bs_weights weights;
+    bs_profile *profile;
+    bs_stream stream;
+    bs_stream_unit *facts;   /* [units], from 0 as the stream counts */
+    bs_store_unit *units;    /* [units] */
+    bs_store_node *nodes;
+    bs_store_tensor *tensors;
+    bs_store_piece *pieces;
+    uint8_t *slots;
+    uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
+    bool check_records;
+    bool gate_made, stop;
+    int32_t n_lanes, started;
+    bs_store_lane lanes[BS_MAX_LANES];
+    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
+} bs_store;
+
+/* Bytes that a store takes of the persistent arena. */
+uint64_t bs_store_bytes(const bs_plan *plan);
+
+typedef struct bs_store_desc {
+    const bs_plan *plan;
+    const bs_platform *platform;
+    const bs_weights *weights;
+    const bs_stream_desc *stream;
+    bs_profile *profile;
+    uint8_t *memory;   /* bs_store_bytes */
+    uint8_t *slots;    /* plan->slot_bytes */
+    uint8_t *staging;  /* plan->lanes x plan->lane_bytes, aligned to BS_PAGE_BYTES */
+    uint8_t *resident;
+} bs_store_desc;
+/* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
+bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
+void bs_store_close(bs_store *store);
+
+/* The run's side. Units count from 1, as in the plan. */
+void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
+void bs_store_leave(bs_store *store);
+void bs_store_expect(bs_store *store, int32_t stage, int32_t unit); /* unit 0: nothing */
+/* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
+bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
+/* Waits until one of these is there (pinned: `*taken`). */
+bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
+void bs_store_release(bs_store *store, int32_t unit);
+bs_use bs_store_outcome(bs_store *store, int32_t unit);
+void bs_store_stats(bs_store *store, bs_stream_stats *stats);
+void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
+
+#endif
+/* ==== end src/store.h ========================================================================= */
+
+/* ==== begin src/store_load.h ================================================================== */
+/* store_load.h - what store.c uses of store_plan.c and store_load.c. Relies on store.h. Must never be included elsewhere. */
+#ifndef BS_STORE_LOAD_H
+#define BS_STORE_LOAD_H
+
+/* #include "store.h" */
+
+/* store_plan.c: finds the weights of every unit and cuts them into pieces. */
+bs_status bs_store_plan(bs_store *store, bs_error *error);
+
+/* store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
+bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw);
+bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
+void bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
+
+#endif
+/* ==== end src/store_load.h ==================================================================== */
+
+/* ==== begin src/store_plan.c ================================================================== */
+/* store_plan.c - what is read for each unit: its weights found in storage and cut into pieces.
+ *
+ * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
+ * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
+ * Relies on store.h. Must never trust where a source says that weights are. */
+/* #include "store.h" */
+
+/* ---------------------------------------------------------------------------------------------- finding them */
+
+typedef struct store_planner {
+    bs_store *s;
+    bs_error *error;
+    int32_t n_nodes, n_tensors, n_pieces;
+} store_planner;
+
+static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
+{
+    const bs_weights *w = &p->s->weights;
+    char name[2 * BS_MAX_NAME];
+    bs_weight_info info;
+    snprintf(name, sizeof name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
+    bs_status status = bs_weight_find(w, name, spec, &info, p->error);
+    if (status != BS_OK)
+        return status;
+    status = w->locate(w->user, &info, block, &tensor->offset);
+    if (status != BS_OK || bs_add_u64(tensor->offset, info.bytes) == UINT64_MAX)
+        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": its place in storage is unknown", name);
+    tensor->bytes = info.bytes;
+    tensor->dtype = info.dtype;
+    return BS_OK;
+}
+
+/* All weights of a node lie in one record. */
+static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, int32_t *record)
+{
+    const bs_graph *g = p->s->plan->graph;
+    const bs_node *node = &g->nodes[n];
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    found->node = n;
+    found->first_tensor = p->n_tensors;
+    found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
+    found->begin = UINT64_MAX;
+    found->end = 0;
+    for (int32_t i = 0; i < found->n_tensors; i++) {
+        bs_store_tensor *tensor = &p->s->tensors[p->n_tensors++];
+        int32_t block = 0;
+        const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
+        if (status != BS_OK)
+            return status;
+        if (i > 0 && block != *record)
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
+                           bs_op_get(node->op)->name, bs_node_name(node));
+        *record = block;
+        found->begin = tensor->offset < found->begin ? tensor->offset : found->begin;
+        found->end = tensor->offset + tensor->bytes > found->end ? tensor->offset + tensor->bytes : found->end;
+    }
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- cutting */
+
+/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. */
+static uint64_t staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, uint64_t begin, uint64_t end)
+{
+    uint64_t bytes = bs_add_u64(end - begin, 2 * BS_PAGE_BYTES);
+    for (int32_t i = 0; i < count; i++)
+        for (int32_t t = nodes[i].first_tensor; t < nodes[i].first_tensor + nodes[i].n_tensors; t++) {
+            const uint64_t size = bs_dtype_bytes(s->tensors[t].dtype);
+            const bool copied = size == 2 || s->tensors[t].offset % size != 0;
+            bytes = bs_add_u64(bytes, copied ? s->tensors[t].bytes + 2 * BS_ALIGNMENT : 0);
+        }
+    return bytes;
+}
+
+static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin, uint64_t end, int32_t first_node)
+{
+    bs_store_piece *piece = &p->s->pieces[p->n_pieces++];
+    memset(piece, 0, sizeof *piece);
+    piece->block = block;
+    piece->begin = begin;
+    piece->end = end;
+    piece->first_node = first_node;
+    return piece;
+}
+
+/* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
+static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index, int32_t block)
+{
+    bs_store *s = p->s;
+    bs_record record = {0, 0, 0, 0};
+    bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
+    if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
+        node->end > bs_add_u64(record.offset, record.bytes))
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= s->plan->chunk_bytes &&
+        staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
+        open->end = node->end;
+        open->n_nodes++;
+    } else {
+        const bool first = !open || open->block != block;
+        uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
+        if (first && node->end - begin > s->plan->chunk_bytes && record.head_bytes > 0) { /* too far: the head by itself */
+            piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
+            begin = node->begin;
+        } else if (node->end - begin > s->plan->chunk_bytes) {
+            begin = node->begin;
+        }
+        bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
+        piece->head = begin == record.offset && record.head_bytes > 0;
+        piece->n_nodes = 1;
+    }
+    bs_store_piece *last = &s->pieces[p->n_pieces - 1];
+    last->tail = last->end == record.offset + record.bytes;
+    if (staging_of(s, s->nodes + last->first_node, last->n_nodes, last->begin, last->end) > s->plan->lane_bytes)
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+    return BS_OK;
+}
+
+/* A CRC-32 needs every byte of a record, in order. */
+static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
+{
+    const bs_store *s = p->s;
+    uint64_t at = 0;
+    for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
+        const bs_store_piece *piece = &s->pieces[i];
+        const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
+        const bool whole = piece->head ? true : piece->begin == at;
+        if (!whole || piece->tail != last)
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "the record of block %d cannot be checked as it is read: this plan leaves out "
+                           "some of its weights", piece->block);
+        at = piece->end;
+    }
+    return BS_OK;
+}
+
+static bs_status plan_unit(store_planner *p, int32_t u)
+{
+    bs_store *s = p->s;
+    bs_store_unit *unit = &s->units[u];
+    bs_stream_unit *facts = &s->facts[u];
+    unit->first_node = p->n_nodes;
+    unit->first_piece = p->n_pieces;
+    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
+        int32_t block = 0;
+        if (s->plan->nodes[n].unit != u + 1)
+            continue;
+        bs_store_node *node = &s->nodes[p->n_nodes];
+        bs_status status = find_node(p, n, node, &block);
+        status = status == BS_OK ? add_node(p, unit, node, p->n_nodes, block) : status;
+        if (status != BS_OK)
+            return status;
+        p->n_nodes++;
+    }
+    unit->n_nodes = p->n_nodes - unit->first_node;
+    unit->n_pieces = p->n_pieces - unit->first_piece;
+    facts->slot_bytes = bs_align_u64(s->plan->units[u + 1].prepared_bytes);
+    facts->n_chunks = unit->n_pieces;
+    for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
+        facts->read_bytes += s->pieces[i].end - s->pieces[i].begin;
+    return s->check_records ? check_cover(p, unit) : BS_OK;
+}
+
+bs_status bs_store_plan(bs_store *s, bs_error *error)
+{
+    store_planner p = {s, error, 0, 0, 0};
+    bs_status status = BS_OK;
+    for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
+        status = plan_unit(&p, u);
+    return status;
+}
+/* ==== end src/store_plan.c ==================================================================== */
+
+/* ==== begin src/store_load.c ================================================================== */
+/* store_load.c - one piece: read into staging, checked, prepared into its slot.
+ *
+ * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, first to last,
+ * which never catches up with what is still to be read (store_plan.c counts for it).
+ * Relies on store_load.h. Must never touch what the gate guards. */
+/* #include "store_load.h" */
+
+bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
+{
+    const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
+    const uint64_t begin = piece->begin & ~(front - 1), end = (piece->end + alignment - 1) & ~(alignment - 1);
+    const uint64_t room = (end - begin + BS_PAGE_BYTES - 1) & ~(uint64_t)(BS_PAGE_BYTES - 1);
+    uint8_t *buffer = lane->staging + (s->plan->lane_bytes - room);
+    *raw = buffer + (piece->begin - begin);
+    return s->weights.fetch(s->weights.user, begin, buffer, (size_t)(end - begin));
+}
+
+/* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
+bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece, const uint8_t *raw)
+{
+    bs_record record;
+    size_t head = 0;
+    if (piece->head && s->weights.verify) {
+        const bs_status status = s->weights.verify(s->weights.user, piece->block, raw);
+        if (status != BS_OK)
+            return status;
+    }
+    if (!s->check_records)
+        return BS_OK;
+    if (s->weights.record(s->weights.user, piece->block, &record) != BS_OK)
+        return BS_ERROR_FORMAT;
+    if (piece->begin == record.offset) {
+        s->units[unit].crc = 0;
+        head = record.head_bytes;
+    }
+    s->units[unit].crc = bs_crc32(s->units[unit].crc, raw + head, (size_t)(piece->end - piece->begin) - head);
+    return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
+}
+
+/* Tensors of a node as its op wants them: in place where they can be, else widened to *near. */
+static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw, uint8_t **near,
+                       const void **tensors)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const bs_node *n = &s->plan->graph->nodes[node->node];
+    bs_op_get(n->op)->weights(s->plan->graph, n, specs);
+    for (int32_t i = 0; i < node->n_tensors; i++) {
+        const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
+        const uint8_t *from = raw + (tensor->offset - piece->begin);
+        const bool aligned = (uintptr_t)from % bs_dtype_bytes(tensor->dtype) == 0;
+        tensors[i] = from;
+        if (tensor->dtype == specs[i].dtype && aligned)
+            continue;
+        const uint64_t elements = bs_weight_elements(&specs[i]);
+        if (tensor->dtype == specs[i].dtype)
+            memmove(*near, from, (size_t)tensor->bytes);
+        else
+            bs_weight_widen(*near, from, elements, tensor->dtype);
+        tensors[i] = *near;
+        *near += bs_align_u64(bs_weight_spec_bytes(&specs[i]));
+    }
+}
+
+void bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
+{
+    uint8_t *near = lane->staging;
+    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes; k++) {
+        const void *tensors[BS_MAX_WEIGHTS];
+        const int32_t n = s->nodes[k].node;
+        tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[n], &s->plan->nodes[n], tensors, slot + s->plan->nodes[n].prepared_offset);
+    }
+}
+/* ==== end src/store_load.c ==================================================================== */
+
+/* ==== begin src/store.c ======================================================================= */
+/* store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run waits.
+ *
+ * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only to
+ * the slot of a chunk that it was given, which stays its own until it comes back.
+ * Relies on store.h. Must never publish a unit before all of it is there. */
+/* #include "store_load.h" */
+
+/* ------------------------------------------------------------------------------------------------- carving */
+
+typedef struct store_carver {
+    uint8_t *base;
+    uint64_t used;
+} store_carver;
+
+static void *store_carve(store_carver *c, uint64_t count, uint64_t bytes)
+{
+    uint8_t *memory = c->base ? c->base + c->used : NULL;
+    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
+    return memory;
+}
+
+static bs_stream_facts store_facts(const bs_plan *plan)
+{
+    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
+                                   plan->slot_bytes, {0, 0, 0}, false};
+    return facts;
+}
+
+/* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
+static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
+{
+    const bs_stream_facts facts = store_facts(plan);
+    const uint64_t units = (uint64_t)plan->n_units - 1;
+    uint64_t nodes = 0, tensors = 0;
+    for (int32_t u = 1; u < plan->n_units; u++) {
+        nodes += (uint64_t)plan->units[u].n_nodes;
+        tensors += (uint64_t)plan->units[u].n_tensors;
+    }
+    s->facts = store_carve(c, units, sizeof *s->facts);
+    s->units = store_carve(c, units, sizeof *s->units);
+    s->nodes = store_carve(c, nodes, sizeof *s->nodes);
+    s->tensors = store_carve(c, tensors, sizeof *s->tensors);
+    s->pieces = store_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->base = store_carve(c, units + 1, sizeof *s->base);
+    return store_carve(c, bs_stream_bytes(&facts), 1);
+}
+
+uint64_t bs_store_bytes(const bs_plan *plan)
+{
+    store_carver c = {NULL, 0};
+    bs_store unused;
+    if (!bs_plan_streams(plan))
+        return bs_align_u64(sizeof *unused.base);
+    carve_store(&c, plan, &unused);
+    return c.used;
+}
+
+/* --------------------------------------------------------------------------------------------------- lanes */
+
+static uint64_t store_now(const bs_store *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
+static void lock(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_lock(s->platform->user, s->gate);
+}
+
+static void unlock(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_unlock(s->platform->user, s->gate);
+}
+
+static void wake(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_wake(s->platform->user, s->gate);
+}
+
+static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value,
+                   int32_t lane)
+{
+    const bs_event event = {start, end, value, subject, index, (int16_t)kind, (int16_t)lane, 0};
+    bs_profile_add(s->profile, &event);
+}
+
+static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
+{
+    const bs_store *s = user;
+    const uint64_t now = s->profile ? store_now(s) : 0;
+    record(s, kind, now, now, unit, for_guess, 0, 0);
+}
+
+/* Called locked, returns locked: the gate is open while bytes come and are prepared. */
+static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
+{
+    const bs_store_piece *piece = &s->pieces[s->units[chunk->unit].first_piece + chunk->index];
+    unlock(s);
+    const uint64_t start = store_now(s);
+    const uint8_t *raw = NULL;
+    bs_status status = bs_store_fetch(s, lane, piece, &raw);
+    const uint64_t arrived = store_now(s);
+    lock(s);
+    bs_stream_arrived(&s->stream, chunk);
+    wake(s);
+    unlock(s);
+    if (status == BS_OK)
+        status = bs_store_check(s, chunk->unit, piece, raw);
+    if (status == BS_OK)
+        bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+    const uint64_t done = store_now(s), bytes = piece->end - piece->begin;
+    record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
+    record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
+    lock(s);
+    s->stream.stats.read_ns += arrived - start;
+    s->stream.stats.prepare_ns += done - arrived;
+    const bs_slot *slot = &s->stream.slots[chunk->unit];
+    const bool guessed = slot->guessed;
+    const uint64_t began = slot->load_start;
+    if (bs_stream_done(&s->stream, chunk, status, bytes, done - start, done))
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
+    wake(s);
+}
+
+static void lane_main(void *argument)
+{
+    bs_store_lane *lane = argument;
+    bs_store *s = lane->store;
+    lock(s);
+    while (!s->stop) {
+        bs_stream_chunk chunk;
+        if (bs_stream_next(&s->stream, store_now(s), &chunk))
+            load_chunk(s, lane, &chunk);
+        else
+            s->platform->gate_wait(s->platform->user, s->gate);
+    }
+    unlock(s);
+}
+
+static bs_status start_lanes(bs_store *s, bs_error *error)
+{
+    const bs_platform *p = s->platform;
+    if (!p || !p->thread_start)
+        return BS_OK; /* the run reads for itself */
+    if (p->gate_init(p->user, s->gate) != 0)
+        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the reader threads cannot be made");
+    s->gate_made = true;
+    for (; s->started < s->n_lanes; s->started++)
+        if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
+            const int32_t number = s->started + 1;
+            bs_store_close(s);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d cannot be started", number, s->n_lanes);
+        }
+    return BS_OK;
+}
+
+bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
+{
+    store_carver c = {d->memory, 0};
+    memset(s, 0, sizeof *s);
+    s->base = (uint8_t **)(void *)d->memory;
+    s->platform = d->platform;
+    s->profile = d->profile;
+    if (bs_plan_streams(d->plan)) {
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || d->weights->fetch_alignment == 0)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights, but they come from a source that cannot be streamed");
+        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
+            return bs_fail(error, BS_ERROR_ARGUMENT, "policy %d or speculation %d does not exist, or is for replays only", d->stream->policy,
+                           d->stream->speculation);
+        s->plan = d->plan;
+        s->weights = *d->weights;
+        s->slots = d->slots;
+        s->check_records = d->stream->check_records != 0;
+        void *memory = carve_store(&c, d->plan, s);
+        const bs_status planned = bs_store_plan(s, error);
+        if (planned != BS_OK)
+            return planned;
+        bs_stream_facts facts = store_facts(d->plan);
+        facts.units = s->facts;
+        facts.desc = *d->stream;
+        facts.serial = s->check_records;
+        bs_stream_init(&s->stream, &facts, memory);
+        s->stream.watch = d->profile ? watch : NULL;
+        s->stream.watcher = s;
+        s->n_lanes = d->weights->serial ? 1 : d->plan->lanes;
+        for (int32_t i = 0; i < s->n_lanes; i++) {
+            s->lanes[i].store = s;
+            s->lanes[i].index = i;
+            s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
+        }
+    }
+    s->base[0] = d->resident;
+    return s->plan ? start_lanes(s, error) : BS_OK;
+}
+
+void bs_store_close(bs_store *s)
+{
+    if (!s->gate_made)
+        return;
+    lock(s);
+    s->stop = true;
+    wake(s);
+    unlock(s);
+    for (int32_t i = 0; i < s->started; i++)
+        s->platform->thread_join(s->platform->user, s->lanes[i].handle);
+    s->platform->gate_destroy(s->platform->user, s->gate);
+    s->gate_made = false;
+    s->started = 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- the run */
+
+void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
+{
+    int32_t *wanted = s->stream.next_use; /* free until distances are made anew */
+    lock(s);
+    for (int32_t i = 0; i < count; i++)
+        wanted[i] = units[i] - 1;
+    bs_stream_visit(&s->stream, stage, wanted, count, store_now(s));
+    wake(s);
+    unlock(s);
+}
+
+void bs_store_leave(bs_store *s)
+{
+    if (!s->plan)
+        return;
+    lock(s);
+    bs_stream_leave(&s->stream);
+    wake(s);
+    unlock(s);
+}
+
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit)
+{
+    lock(s);
+    bs_stream_expect(&s->stream, stage, unit - 1);
+    wake(s);
+    unlock(s);
+    const uint64_t now = s->profile ? store_now(s) : 0;
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, 0, 0);
+}
+
+/* Called locked. */
+static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
+{
+    uint64_t offset = 0;
+    if (!bs_stream_take(&s->stream, unit - 1, &offset, status))
+        return false;
+    s->base[unit] = s->slots + offset;
+    return true;
+}
+
+bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
+{
+    lock(s);
+    const bool taken = take_locked(s, unit, status);
+    unlock(s);
+    return taken;
+}
+
+/* Called locked. Waits for a lane, or where there are no threads does what one would. */
+static bs_status wait_locked(bs_store *s)
+{
+    bs_stream_chunk chunk;
+    if (s->gate_made) {
+        s->platform->gate_wait(s->platform->user, s->gate);
+        return BS_OK;
+    }
+    if (!bs_stream_next(&s->stream, store_now(s), &chunk))
+        return BS_ERROR_LIMIT;
+    load_chunk(s, &s->lanes[0], &chunk);
+    return BS_OK;
+}
+
+bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_t count, int32_t *taken)
+{
+    const uint64_t start = store_now(s);
+    bs_status status = BS_OK;
+    bool waited = false;
+    *taken = 0;
+    lock(s);
+    for (;;) {
+        for (int32_t i = 0; i < count && status == BS_OK && !*taken; i++)
+            if (take_locked(s, units[i], &status))
+                *taken = units[i];
+        if (status != BS_OK || *taken)
+            break;
+        wake(s);
+        status = wait_locked(s);
+        waited = true;
+    }
+    const uint64_t end = store_now(s);
+    if (waited)
+        bs_stream_stalled(&s->stream, end - start);
+    unlock(s);
+    if (waited)
+        record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
+    return status;
+}
+
+void bs_store_release(bs_store *s, int32_t unit)
+{
+    lock(s);
+    bs_stream_release(&s->stream, unit - 1);
+    wake(s);
+    unlock(s);
+}
+
+bs_use bs_store_outcome(bs_store *s, int32_t unit)
+{
+    lock(s);
+    const bs_use outcome = s->stream.slots[unit - 1].outcome;
+    unlock(s);
+    return outcome;
+}
+
+void bs_store_stats(bs_store *s, bs_stream_stats *stats)
+{
+    lock(s);
+    *stats = s->stream.stats;
+    stats->guessing = s->stream.facts.desc.speculation != BS_SPECULATE_OFF && !s->stream.paused;
+    stats->direct = s->weights.fetch_alignment > 1;
+    unlock(s);
+}
+
+void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
+{
+    lock(s);
+    const bs_prediction *p = &s->stream.stages[stage].predictions[predictor];
+    sum->expected += p->expected;
+    sum->right += p->right;
+    sum->needed += p->needed;
+    unlock(s);
+}
+/* ==== end src/store.c ========================================================================= */
+
 /* ==== begin src/session.h ===================================================================== */
 /* session.h - one running network: everything that changes. Relies on plan.h and platform.h. */
 #ifndef BS_SESSION_H
@@ -19480,6 +20281,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 
 /* #include "plan.h" */
 /* #include "platform.h" */
+/* #include "store.h" */
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -19523,7 +20325,9 @@ struct bs_session {
     bool state_valid, broken; /* broken: a run failed half way, states are in between */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
-    uint8_t *weights; /* prepared */
+    uint8_t *weights; /* prepared, resident */
+    bs_store store;   /* of the others */
+    bs_profile *profile;
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
@@ -19563,6 +20367,8 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
+/* The paths that the router would choose by these scores instead of its own; adds to wanted[paths]. */
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
@@ -20617,7 +21423,278 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         decision_pack(d);
     return status;
 }
+
+/* ---------------------------------------------------------------------------------------------- look-ahead */
+
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted)
+{
+    const bs_router_info *info = &c->session->graph->routers[router];
+    const int32_t rows = c->domains[c->session->graph->values[score].domain].count;
+    for (int32_t row = 0; row < rows; row++) {
+        bool taken[BS_MAX_PATHS] = {false};
+        bs_operand o;
+        bs_operand_make(c, score, row, &o);
+        for (int32_t k = 0; k < info->max_paths_per_cell; k++) {
+            int32_t best = -1;
+            for (int32_t p = 0; p < info->desc->paths; p++)
+                if (!taken[p] && (best < 0 || score_above(&o, p, best)))
+                    best = p;
+            taken[best] = wanted[best] = true;
+        }
+    }
+}
 /* ==== end src/route.c ========================================================================= */
+
+/* ==== begin src/exec.h ======================================================================== */
+/* exec.h - what the files of the interpreter share: exec.c (instructions, stages, the run) and exec_region.c.
+ * Relies on session.h. Must never be included by anything else. */
+#ifndef BS_EXEC_H
+#define BS_EXEC_H
+
+/* #include "session.h" */
+
+static inline bool bs_exec_failed(bs_session *s)
+{
+    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
+}
+
+static inline uint64_t bs_session_now(const bs_session *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
+/* The first failure of a run stays; BS_OK is none. */
+void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
+/* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
+void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+/* Rows of one call of it. */
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
+void bs_exec_route(bs_context *c, const bs_instr *i);
+/* A streamed unit was computed with. */
+void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
+
+/* exec_region.c */
+void bs_exec_region(bs_session *s, const bs_instr *i);
+/* Adds the units that its parts need now. */
+void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count);
+
+#endif
+/* ==== end src/exec.h ========================================================================== */
+
+/* ==== begin src/exec_region.c ================================================================= */
+/* exec_region.c - regions: tiles of all parts in one parallel step, or part by part as their weights arrive.
+ * Relies on exec.h. Must never let a count, or what is in a slot, decide how work is cut. */
+/* #include "exec.h" */
+
+/* ------------------------------------------------------------------------------------------------ regions */
+
+typedef struct region_job {
+    bs_session *session;
+    int32_t n_parts;
+    int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
+    int32_t first_tile[BS_MAX_PATHS + 1];
+} region_job;
+
+static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
+{
+    return s->root.domains[part->domain];
+}
+
+static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
+{
+    bs_session *s = c->session;
+    memcpy(c->domains, s->root.domains, (size_t)s->graph->n_domains * sizeof *c->domains);
+    for (int32_t r = 1; r < s->graph->n_routers; r++)
+        if (!s->plan->routers[r].in_tile)
+            c->decisions[r] = s->root.decisions[r];
+    bs_rows_state *state = &c->domains[part->domain];
+    state->count = rows;
+    state->first += first;
+    if (state->ids)
+        state->ids += first;
+}
+
+/* Time goes to the innermost path whose instructions ran. */
+static void charge(const bs_context *c, int32_t domain, uint64_t ns)
+{
+    const bs_session *s = c->session;
+    const bs_domain *d = &s->graph->domains[domain];
+    if (d->kind == BS_DOMAIN_PATH)
+        s->path_ns[((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)d->router) * BS_MAX_PATHS + (size_t)d->path] += ns;
+}
+
+static void run_tile(bs_context *c, const bs_part *part)
+{
+    bs_session *s = c->session;
+    int32_t domain = part->domain;
+    uint64_t since = bs_session_now(s);
+    for (int32_t k = 0; k < part->count && !bs_exec_failed(s); k++) {
+        const bs_instr *i = &s->plan->instrs[part->first + k];
+        const int32_t rows = c->domains[i->domain].count;
+        if (i->kind == BS_INSTR_ROUTE) {
+            bs_exec_route(c, i);
+            continue;
+        }
+        if (rows == 0)
+            continue;
+        if (i->domain != domain) {
+            const uint64_t now = bs_session_now(s);
+            charge(c, domain, now - since);
+            since = now;
+            domain = i->domain;
+        }
+        const int32_t batch = bs_exec_batch(s, i);
+        for (int32_t row = 0; row < rows; row += batch)
+            bs_exec_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
+    }
+    charge(c, domain, bs_session_now(s) - since);
+}
+
+static void tile_task(void *user, int32_t index, int32_t thread)
+{
+    const region_job *job = user;
+    bs_session *s = job->session;
+    int32_t k = 0;
+    if (bs_exec_failed(s))
+        return;
+    while (index >= job->first_tile[k + 1])
+        k++;
+    const bs_part *part = &s->plan->parts[job->parts[k]];
+    const int32_t tile_rows = s->plan->domains[part->domain].tile_rows;
+    const int32_t first = (index - job->first_tile[k]) * tile_rows;
+    bs_context *c = &s->contexts[thread];
+    tile_open(c, part, first, bs_min_i32(tile_rows, part_rows(s, part).count - first));
+    run_tile(c, part);
+}
+
+/* Runs the tiles of these parts in one parallel step. */
+static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
+{
+    region_job job;
+    memset(&job, 0, sizeof job);
+    job.session = s;
+    job.n_parts = count;
+    for (int32_t k = 0; k < count; k++) {
+        const bs_part *part = &s->plan->parts[parts[k]];
+        const int32_t rows = part_rows(s, part).count;
+        job.parts[k] = parts[k];
+        job.first_tile[k + 1] = job.first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
+    }
+    bs_workers_run(&s->pool, tile_task, &job, job.first_tile[count]);
+}
+
+/* The parts that have rows, the dearest first. */
+static int32_t parts_to_run(const bs_session *s, int32_t region, int32_t *parts)
+{
+    int32_t count = 0;
+    for (int32_t k = 0; k < s->plan->n_parts; k++) {
+        const bs_part *part = &s->plan->parts[k];
+        if (part->region != region || part->count == 0 || part_rows(s, part).count == 0)
+            continue;
+        int32_t at = count++;
+        for (; at > 0 && s->plan->parts[parts[at - 1]].flops < part->flops; at--)
+            parts[at] = parts[at - 1];
+        parts[at] = k;
+    }
+    return count;
+}
+
+/* ------------------------------------------------------------------------------------------ with streamed weights */
+
+/* Time that the threads spent on a path so far in this run. */
+static uint64_t path_time(const bs_session *s, const bs_part *part)
+{
+    uint64_t ns = 0;
+    for (int32_t t = 0; part->router && t < s->plan->threads; t++)
+        ns += s->path_ns[((size_t)t * (size_t)s->graph->n_routers + (size_t)part->router) * BS_MAX_PATHS + (size_t)part->path];
+    return ns;
+}
+
+/* Parts that ran side by side share the time they took as the threads' time tells. */
+static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int32_t count, const uint64_t *spent, uint64_t start, uint64_t end)
+{
+    uint64_t total = 0, at = start;
+    for (int32_t k = 0; k < count; k++)
+        total += path_time(s, &s->plan->parts[parts[k]]) - spent[k];
+    for (int32_t k = 0; k < count; k++) {
+        const bs_part *part = &s->plan->parts[parts[k]];
+        const double share = total ? (double)(path_time(s, part) - spent[k]) / (double)total : 1.0 / count;
+        const uint64_t until = k + 1 == count ? end : at + (uint64_t)((double)(end - start) * share);
+        if (part->unit)
+            bs_exec_used(s, stage, part->unit, at, until);
+        at = until;
+    }
+}
+
+/* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure. */
+static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
+{
+    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0;
+    bs_status status = BS_OK;
+    for (int32_t k = 0; k < count && status == BS_OK; k++) {
+        const int32_t unit = s->plan->parts[parts[k]].unit, part = parts[k];
+        units[k] = unit;
+        if (unit && !bs_store_try(&s->store, unit, &status))
+            continue;
+        for (int32_t at = k; at > ready; at--)
+            parts[at] = parts[at - 1];
+        parts[ready++] = part;
+    }
+    if (status == BS_OK && ready == 0)
+        status = bs_store_wait(&s->store, stage, units, count, &waited);
+    for (int32_t k = 0; k < count && waited; k++)
+        if (s->plan->parts[parts[k]].unit == waited) {
+            const int32_t part = parts[k];
+            parts[k] = parts[0];
+            parts[0] = part;
+            ready = 1;
+        }
+    if (status == BS_OK)
+        return ready;
+    for (int32_t k = 0; k < ready; k++)
+        if (s->plan->parts[parts[k]].unit)
+            bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
+    bs_exec_fail(s, status, s->graph->blocks[s->plan->units[s->plan->parts[parts[0]].unit].block].first_node);
+    return 0;
+}
+
+/* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
+static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
+{
+    uint64_t spent[BS_MAX_PATHS];
+    for (int32_t first = 0; first < count && !bs_exec_failed(s);) {
+        const int32_t ready = take_parts(s, stage, parts + first, count - first);
+        for (int32_t k = 0; k < ready; k++)
+            spent[k] = path_time(s, &s->plan->parts[parts[first + k]]);
+        const uint64_t start = bs_session_now(s);
+        run_parts(s, parts + first, ready);
+        record_uses(s, stage, parts + first, ready, spent, start, bs_session_now(s));
+        for (int32_t k = 0; k < ready; k++)
+            if (s->plan->parts[parts[first + k]].unit)
+                bs_store_release(&s->store, s->plan->parts[parts[first + k]].unit);
+        first += ready;
+    }
+}
+
+void bs_exec_region(bs_session *s, const bs_instr *i)
+{
+    int32_t parts[BS_MAX_PATHS];
+    const int32_t count = parts_to_run(s, i->node, parts);
+    if (i->stage >= 0)
+        run_waves(s, i->stage, parts, count);
+    else
+        run_parts(s, parts, count);
+}
+
+void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count)
+{
+    int32_t parts[BS_MAX_PATHS];
+    const int32_t n = parts_to_run(s, region, parts);
+    for (int32_t k = 0; k < n; k++)
+        if (s->plan->parts[parts[k]].unit)
+            units[(*count)++] = s->plan->parts[parts[k]].unit;
+}
+/* ==== end src/exec_region.c =================================================================== */
 
 /* ==== begin src/exec.c ======================================================================== */
 /* exec.c - running a plan: one interpreter for the whole session and for a tile.
@@ -20625,22 +21702,17 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
  * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
  * runs the part's instructions on its rows, one after the other, in its own scratch. Who takes which never shows.
  * Relies on session.h. Must never allocate, plan, or let a count decide how work is cut. */
-/* #include "session.h" */
+/* #include "exec.h" */
 /* #include "structure.h" */
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
-static void report_failure(bs_session *s, bs_status status, int32_t node)
+void bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
     if (status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status))
         atomic_store(&s->failed_node, node);
-}
-
-static bool has_failed(bs_session *s)
-{
-    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------- one kernel */
@@ -20657,7 +21729,7 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->n_in = n_in;
     call->n_out = node->n_out;
     call->rows = rows;
-    call->prepared = s->weights + call->plan->prepared_offset;
+    call->prepared = s->store.base[call->plan->unit] + call->plan->prepared_offset;
     call->scratch = c->scratch + s->plan->kernel_scratch_offset;
     const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
@@ -20737,12 +21809,12 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    report_failure(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node);
+    bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node);
 }
 
 /* ---------------------------------------------------------------------------------------- one instruction */
 
-static void run_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
+void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     if (i->kind == BS_INSTR_OP) {
         run_op(c, i, row, rows, band);
@@ -20768,7 +21840,7 @@ static void run_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows
 }
 
 /* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
-static int32_t batch_rows(const bs_session *s, const bs_instr *i)
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int32_t n_in;
@@ -20793,16 +21865,16 @@ typedef struct instr_job {
 static void instr_task(void *user, int32_t index, int32_t thread)
 {
     const instr_job *job = user;
-    if (has_failed(job->session))
+    if (bs_exec_failed(job->session))
         return;
     bs_context c = job->session->root; /* rows and decisions of the root, scratch of the thread */
     c.thread = thread;
     c.scratch = job->session->contexts[thread].scratch;
     if (job->bands > 0) {
-        run_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
+        bs_exec_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
     } else {
         const int32_t first = index * job->batch;
-        run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
+        bs_exec_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
     }
 }
 
@@ -20821,9 +21893,15 @@ static int32_t bands_of(const bs_session *s, const bs_instr *i)
 
 static void run_parallel(bs_session *s, const bs_instr *i)
 {
-    instr_job job = {s, i, s->root.domains[i->domain].count, batch_rows(s, i), bands_of(s, i)};
+    instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bands_of(s, i)};
     const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
+}
+
+static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value)
+{
+    const bs_event event = {start, end, value, subject, index, (int16_t)kind, 0, 0};
+    bs_profile_add(s->profile, &event);
 }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -20853,126 +21931,24 @@ static void record_decision(bs_context *c, int32_t router)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)
         s->chosen[router][bs_top_row(c, domain, row)] = (int8_t)d->chosen[row * d->per_row];
-    if (!c->tile)
-        s->dropped[router] = d->dropped;
+    if (c->tile)
+        return;
+    s->dropped[router] = d->dropped;
+    const uint64_t now = s->profile ? bs_session_now(s) : 0;
+    for (int32_t p = 0; s->profile && p < d->paths; p++)
+        if (d->counts[p] > 0)
+            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)d->counts[p]);
 }
 
-static void run_route(bs_context *c, const bs_instr *i)
+void bs_exec_route(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
-    report_failure(c->session, status, i->node);
+    bs_exec_fail(c->session, status, i->node);
     if (status != BS_OK)
         return;
     open_paths(c, router);
     record_decision(c, router);
-}
-
-/* ------------------------------------------------------------------------------------------------ regions */
-
-typedef struct region_job {
-    bs_session *session;
-    int32_t n_parts;
-    int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
-    int32_t first_tile[BS_MAX_PATHS + 1];
-} region_job;
-
-static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
-{
-    return s->root.domains[part->domain];
-}
-
-static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
-{
-    bs_session *s = c->session;
-    memcpy(c->domains, s->root.domains, (size_t)s->graph->n_domains * sizeof *c->domains);
-    for (int32_t r = 1; r < s->graph->n_routers; r++)
-        if (!s->plan->routers[r].in_tile)
-            c->decisions[r] = s->root.decisions[r];
-    bs_rows_state *state = &c->domains[part->domain];
-    state->count = rows;
-    state->first += first;
-    if (state->ids)
-        state->ids += first;
-}
-
-static uint64_t now_ns(const bs_session *s)
-{
-    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
-}
-
-/* Time goes to the innermost path whose instructions ran. */
-static void charge(const bs_context *c, int32_t domain, uint64_t ns)
-{
-    const bs_session *s = c->session;
-    const bs_domain *d = &s->graph->domains[domain];
-    if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)d->router) * BS_MAX_PATHS + (size_t)d->path] += ns;
-}
-
-static void run_tile(bs_context *c, const bs_part *part)
-{
-    bs_session *s = c->session;
-    int32_t domain = part->domain;
-    uint64_t since = now_ns(s);
-    for (int32_t k = 0; k < part->count && !has_failed(s); k++) {
-        const bs_instr *i = &s->plan->instrs[part->first + k];
-        const int32_t rows = c->domains[i->domain].count;
-        if (i->kind == BS_INSTR_ROUTE) {
-            run_route(c, i);
-            continue;
-        }
-        if (rows == 0)
-            continue;
-        if (i->domain != domain) {
-            const uint64_t now = now_ns(s);
-            charge(c, domain, now - since);
-            since = now;
-            domain = i->domain;
-        }
-        const int32_t batch = batch_rows(s, i);
-        for (int32_t row = 0; row < rows; row += batch)
-            run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
-    }
-    charge(c, domain, now_ns(s) - since);
-}
-
-static void tile_task(void *user, int32_t index, int32_t thread)
-{
-    const region_job *job = user;
-    bs_session *s = job->session;
-    int32_t k = 0;
-    if (has_failed(s))
-        return;
-    while (index >= job->first_tile[k + 1])
-        k++;
-    const bs_part *part = &s->plan->parts[job->parts[k]];
-    const int32_t tile_rows = s->plan->domains[part->domain].tile_rows;
-    const int32_t first = (index - job->first_tile[k]) * tile_rows;
-    bs_context *c = &s->contexts[thread];
-    tile_open(c, part, first, bs_min_i32(tile_rows, part_rows(s, part).count - first));
-    run_tile(c, part);
-}
-
-static void run_region(bs_session *s, const bs_instr *i)
-{
-    region_job job;
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    for (int32_t k = 0; k < s->plan->n_parts; k++) {
-        if (s->plan->parts[k].region != i->node || s->plan->parts[k].count == 0)
-            continue;
-        int32_t at = job.n_parts++;
-        for (; at > 0 && s->plan->parts[job.parts[at - 1]].flops < s->plan->parts[k].flops; at--)
-            job.parts[at] = job.parts[at - 1];
-        job.parts[at] = k;
-    }
-    for (int32_t k = 0; k < job.n_parts; k++) {
-        const bs_part *part = &s->plan->parts[job.parts[k]];
-        const int32_t rows = part_rows(s, part).count;
-        job.first_tile[k + 1] = job.first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
-    }
-    bs_workers_run(&s->pool, tile_task, &job, job.first_tile[job.n_parts]);
 }
 
 /* ------------------------------------------------------------------------------------------------ the run */
@@ -20992,23 +21968,128 @@ static bool counts_as_routing(const bs_plan *p, int32_t at)
     return false;
 }
 
+/* ------------------------------------------------------------------------------------------------- stages */
+
+static void add_unit(int32_t *units, int32_t *count, int32_t unit)
+{
+    for (int32_t k = 0; k < *count; k++)
+        if (units[k] == unit)
+            return;
+    if (unit)
+        units[(*count)++] = unit;
+}
+
+/* Tells the store what the instructions of this stage need, from instruction `at` on. */
+static int32_t stage_enter(bs_session *s, int32_t at)
+{
+    int32_t units[BS_MAX_PATHS], count = 0;
+    const int32_t stage = s->plan->instrs[at].stage;
+    for (int32_t k = at; k < s->plan->n_top; k++) {
+        const bs_instr *i = &s->plan->instrs[k];
+        if (i->stage >= 0 && i->stage != stage)
+            break;
+        if (i->stage < 0)
+            continue;
+        if (i->kind == BS_INSTR_REGION)
+            bs_exec_region_units(s, i->node, units, &count);
+        else if (s->root.domains[i->domain].count > 0)
+            add_unit(units, &count, s->plan->nodes[i->node].unit);
+    }
+    bs_store_visit(&s->store, stage, units, count);
+    return count;
+}
+
+/* Whether no later instruction belongs to the stage of instruction `at`. */
+static bool stage_ends(const bs_plan *p, int32_t at)
+{
+    for (int32_t k = at + 1; k < p->n_top; k++)
+        if (p->instrs[k].stage >= 0)
+            return p->instrs[k].stage != p->instrs[at].stage;
+    return true;
+}
+
+void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end)
+{
+    if (s->profile)
+        record_event(s, BS_EVENT_USE, start, end, unit - 1, stage, (uint64_t)bs_store_outcome(&s->store, unit));
+}
+
+/* A top-level instruction with weights of its own that are streamed. */
+static void run_streamed(bs_session *s, const bs_instr *i)
+{
+    const int32_t unit = s->plan->nodes[i->node].unit;
+    int32_t taken = 0;
+    if (s->root.domains[i->domain].count == 0)
+        return;
+    const bs_status status = bs_store_wait(&s->store, i->stage, &unit, 1, &taken);
+    bs_exec_fail(s, status, i->node);
+    if (status != BS_OK)
+        return;
+    const uint64_t start = bs_session_now(s);
+    run_parallel(s, i);
+    bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
+    bs_store_release(&s->store, unit);
+}
+
+/* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
+static void run_look_ahead(bs_session *s, const bs_instr *i)
+{
+    bool wanted[BS_MAX_PATHS] = {false};
+    const int32_t router = s->plan->nodes[i->node].algorithm;
+    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], wanted);
+    for (int32_t j = 0; j < s->plan->n_stages; j++) {
+        const bs_trace_stage *stage = &s->plan->stages[j];
+        bool any = false;
+        for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
+            const int32_t unit = s->plan->stage_units[k] + 1;
+            if (!wanted[s->graph->domains[s->plan->units[unit].domain].path])
+                continue;
+            bs_store_expect(&s->store, j, unit);
+            any = true;
+        }
+        if (stage->router == router && !any)
+            bs_store_expect(&s->store, j, 0);
+    }
+}
+
+static void run_instr(bs_session *s, const bs_instr *i)
+{
+    if (i->kind == BS_INSTR_ROUTE)
+        bs_exec_route(&s->root, i);
+    else if (i->kind == BS_INSTR_REGION)
+        bs_exec_region(s, i);
+    else if (i->kind == BS_INSTR_LOOK_AHEAD)
+        run_look_ahead(s, i);
+    else if (i->stage >= 0)
+        run_streamed(s, i);
+    else
+        run_parallel(s, i);
+}
+
 void bs_execute(bs_session *s)
 {
-    const uint64_t start = now_ns(s);
+    const uint64_t start = bs_session_now(s);
+    int32_t stage = -1, needed = 0;
+    uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    for (int32_t k = 0; k < s->plan->n_top && !has_failed(s); k++) {
+    record_event(s, BS_EVENT_RUN, start, start, (int32_t)s->stats.runs, 0, 0);
+    for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
-        const uint64_t since = now_ns(s);
-        if (i->kind == BS_INSTR_ROUTE)
-            run_route(&s->root, i);
-        else if (i->kind == BS_INSTR_REGION)
-            run_region(s, i);
-        else
-            run_parallel(s, i);
+        const uint64_t since = bs_session_now(s);
+        if (i->stage >= 0 && i->stage != stage) {
+            stage = i->stage;
+            entered = since;
+            needed = stage_enter(s, k);
+        }
+        run_instr(s, i);
+        if (i->stage >= 0 && stage_ends(s->plan, k)) {
+            record_event(s, BS_EVENT_STAGE, entered, bs_session_now(s), stage, 0, (uint64_t)needed);
+            stage = -1;
+        }
         if (counts_as_routing(s->plan, k))
-            s->stats.routing_ns += now_ns(s) - since;
+            s->stats.routing_ns += bs_session_now(s) - since;
     }
-    s->stats.total_ns = now_ns(s) - start;
+    s->stats.total_ns = bs_session_now(s) - start;
     s->stats.runs++;
 }
 /* ==== end src/exec.c ========================================================================== */
@@ -21122,6 +22203,9 @@ static void carve_session(carver *c, const bs_plan *p, bs_session *s)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
     s->weights = carve(c, p->weight_bytes, 1);
+    uint8_t *store = carve(c, bs_store_bytes(p), 1);
+    if (c->base)
+        s->store.base = (uint8_t **)(void *)store;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         uint8_t *memory = is_live_state(p, n) ? carve(c, state_bytes(p, n), 1) : NULL;
         if (s->state) {
@@ -21139,7 +22223,11 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->persistent = c.used;
     sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
     sizes->staging = plan->staging_bytes;
-    sizes->slots = 0; /* every block is resident */
+    sizes->slots = plan->slot_bytes;
+    if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+        const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
+        sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- weights */
@@ -21175,11 +22263,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
             return read;
         tensors[i] = target;
     }
-    if (count > 0 && op->prepare)
-        op->prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
-    else
-        for (int32_t i = 0; i < count; i++)
-            memcpy(prepared + bs_weight_offset(specs, i), tensors[i], (size_t)bs_weight_spec_bytes(&specs[i]));
+    bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     return BS_OK;
 }
 
@@ -21188,7 +22272,7 @@ static bool needs_weights(const bs_session *s, int32_t n)
 {
     const bs_node *node = &s->graph->nodes[n];
     const bool forced = bs_node_is(node, &bs_op_route) && s->plan->routers[node->router].forced;
-    return s->plan->node_live[n] && bs_op_get(node->op)->weights && !forced;
+    return s->plan->node_live[n] && s->plan->nodes[n].unit == 0 && bs_op_get(node->op)->weights && !forced;
 }
 
 static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
@@ -21285,6 +22369,64 @@ static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const b
     return s;
 }
 
+/* What a profile is told before anything happens. */
+static void profile_router(const void *user, int32_t index, bs_profile_router *router)
+{
+    const bs_session *s = user;
+    router->name = s->graph->routers[index + 1].desc->name;
+    router->paths = s->graph->routers[index + 1].desc->paths;
+}
+
+static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
+{
+    const bs_session *s = user;
+    const bs_plan_unit *u = &s->plan->units[index + 1];
+    unit->name = s->graph->text + s->graph->blocks[u->block].name;
+    unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
+    unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
+    unit->read_bytes = s->store.facts[index].read_bytes;
+    unit->slot_bytes = s->store.facts[index].slot_bytes;
+}
+
+static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
+{
+    const bs_session *s = user;
+    stage->router = s->plan->stages[index].router;
+    stage->n_units = s->plan->stages[index].n_units;
+    stage->units = s->plan->stage_units + s->plan->stages[index].first_unit;
+}
+
+static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
+{
+    const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
+                                           profile_router, profile_unit, profile_stage,
+                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
+    if (bs_profile_header(s->profile, &header) == BS_OK)
+        return true;
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
+}
+
+/* The store plans its reads and starts its lanes last: nothing fails after that. */
+static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
+{
+    s->platform = desc->platform ? desc->platform : bs_platform_default();
+    s->profile = desc->profile;
+    bind_own_states(s);
+    if (load_weights(s, &desc->weights, staging, error) != BS_OK)
+        return false;
+    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
+    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base, slots, lanes,
+                                 s->weights};
+    if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
+        return false;
+    if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
+        return true;
+    bs_workers_stop(&s->pool);
+    bs_store_close(&s->store);
+    return false;
+}
+
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
     const bs_session_desc none = {.platform = NULL};
@@ -21300,20 +22442,17 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         return NULL;
     }
     bs_plan_sizes(plan, &sizes);
-    const size_t mark[3] = {memory->persistent.used, memory->transient.used, memory->staging.used};
+    const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
     bs_session *s = session_carve(memory, plan, &sizes, error);
     uint8_t *staging = s && sizes.staging ? take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
-    bool ok = s && (sizes.staging == 0 || staging);
-    if (ok) {
-        s->platform = desc->platform ? desc->platform : bs_platform_default();
-        bind_own_states(s);
-        ok = load_weights(s, &desc->weights, staging, error) == BS_OK &&
-             bs_workers_start(&s->pool, s->platform, plan->threads, error) == BS_OK;
-    }
-    memory->staging.used = mark[2]; /* only while loading */
+    uint8_t *slots = s && sizes.slots ? take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
+    if (!ok || !bs_plan_streams(plan))
+        memory->staging.used = mark[2]; /* only while loading */
     if (!ok) {
         memory->persistent.used = mark[0];
         memory->transient.used = mark[1];
+        memory->slots.used = mark[3];
         return NULL;
     }
     return s;
@@ -21321,8 +22460,10 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
 
 void bs_session_close(bs_session *session)
 {
-    if (session)
-        bs_workers_stop(&session->pool);
+    if (!session)
+        return;
+    bs_workers_stop(&session->pool);
+    bs_store_close(&session->store);
 }
 
 /* ------------------------------------------------------------------------------------------------- binding */
@@ -21564,6 +22705,7 @@ bs_status bs_run(bs_session *session, bs_error *error)
     run_begin(session);
     bs_execute(session);
     run_end(session);
+    bs_store_leave(&session->store);
     status = (bs_status)atomic_load(&session->status);
     if (status == BS_OK) {
         session->state_valid = writes_states(session);
@@ -21603,6 +22745,23 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
     if (session && stats)
         *stats = session->stats;
+}
+
+void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
+{
+    memset(stats, 0, sizeof *stats);
+    if (session && session->store.plan)
+        bs_store_stats(&session->store, stats);
+}
+
+bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
+{
+    memset(prediction, 0, sizeof *prediction);
+    if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
+        return BS_ERROR_ARGUMENT;
+    for (int32_t j = stage < 0 ? 0 : stage; j < (stage < 0 ? session->plan->n_stages : stage + 1); j++)
+        bs_store_prediction(&session->store, j, predictor, prediction);
+    return BS_OK;
 }
 /* ==== end src/session.c ======================================================================= */
 

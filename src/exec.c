@@ -3,22 +3,17 @@
  * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
  * runs the part's instructions on its rows, one after the other, in its own scratch. Who takes which never shows.
  * Relies on session.h. Must never allocate, plan, or let a count decide how work is cut. */
-#include "session.h"
+#include "exec.h"
 #include "structure.h"
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
-static void report_failure(bs_session *s, bs_status status, int32_t node)
+void bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
     if (status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status))
         atomic_store(&s->failed_node, node);
-}
-
-static bool has_failed(bs_session *s)
-{
-    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------- one kernel */
@@ -35,7 +30,7 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->n_in = n_in;
     call->n_out = node->n_out;
     call->rows = rows;
-    call->prepared = s->weights + call->plan->prepared_offset;
+    call->prepared = s->store.base[call->plan->unit] + call->plan->prepared_offset;
     call->scratch = c->scratch + s->plan->kernel_scratch_offset;
     const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
@@ -115,12 +110,12 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    report_failure(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node);
+    bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node);
 }
 
 /* ---------------------------------------------------------------------------------------- one instruction */
 
-static void run_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
+void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     if (i->kind == BS_INSTR_OP) {
         run_op(c, i, row, rows, band);
@@ -146,7 +141,7 @@ static void run_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows
 }
 
 /* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
-static int32_t batch_rows(const bs_session *s, const bs_instr *i)
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int32_t n_in;
@@ -171,16 +166,16 @@ typedef struct instr_job {
 static void instr_task(void *user, int32_t index, int32_t thread)
 {
     const instr_job *job = user;
-    if (has_failed(job->session))
+    if (bs_exec_failed(job->session))
         return;
     bs_context c = job->session->root; /* rows and decisions of the root, scratch of the thread */
     c.thread = thread;
     c.scratch = job->session->contexts[thread].scratch;
     if (job->bands > 0) {
-        run_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
+        bs_exec_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
     } else {
         const int32_t first = index * job->batch;
-        run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
+        bs_exec_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
     }
 }
 
@@ -199,9 +194,15 @@ static int32_t bands_of(const bs_session *s, const bs_instr *i)
 
 static void run_parallel(bs_session *s, const bs_instr *i)
 {
-    instr_job job = {s, i, s->root.domains[i->domain].count, batch_rows(s, i), bands_of(s, i)};
+    instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bands_of(s, i)};
     const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
+}
+
+static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value)
+{
+    const bs_event event = {start, end, value, subject, index, (int16_t)kind, 0, 0};
+    bs_profile_add(s->profile, &event);
 }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -231,126 +232,24 @@ static void record_decision(bs_context *c, int32_t router)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)
         s->chosen[router][bs_top_row(c, domain, row)] = (int8_t)d->chosen[row * d->per_row];
-    if (!c->tile)
-        s->dropped[router] = d->dropped;
+    if (c->tile)
+        return;
+    s->dropped[router] = d->dropped;
+    const uint64_t now = s->profile ? bs_session_now(s) : 0;
+    for (int32_t p = 0; s->profile && p < d->paths; p++)
+        if (d->counts[p] > 0)
+            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)d->counts[p]);
 }
 
-static void run_route(bs_context *c, const bs_instr *i)
+void bs_exec_route(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
-    report_failure(c->session, status, i->node);
+    bs_exec_fail(c->session, status, i->node);
     if (status != BS_OK)
         return;
     open_paths(c, router);
     record_decision(c, router);
-}
-
-/* ------------------------------------------------------------------------------------------------ regions */
-
-typedef struct region_job {
-    bs_session *session;
-    int32_t n_parts;
-    int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
-    int32_t first_tile[BS_MAX_PATHS + 1];
-} region_job;
-
-static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
-{
-    return s->root.domains[part->domain];
-}
-
-static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
-{
-    bs_session *s = c->session;
-    memcpy(c->domains, s->root.domains, (size_t)s->graph->n_domains * sizeof *c->domains);
-    for (int32_t r = 1; r < s->graph->n_routers; r++)
-        if (!s->plan->routers[r].in_tile)
-            c->decisions[r] = s->root.decisions[r];
-    bs_rows_state *state = &c->domains[part->domain];
-    state->count = rows;
-    state->first += first;
-    if (state->ids)
-        state->ids += first;
-}
-
-static uint64_t now_ns(const bs_session *s)
-{
-    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
-}
-
-/* Time goes to the innermost path whose instructions ran. */
-static void charge(const bs_context *c, int32_t domain, uint64_t ns)
-{
-    const bs_session *s = c->session;
-    const bs_domain *d = &s->graph->domains[domain];
-    if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)d->router) * BS_MAX_PATHS + (size_t)d->path] += ns;
-}
-
-static void run_tile(bs_context *c, const bs_part *part)
-{
-    bs_session *s = c->session;
-    int32_t domain = part->domain;
-    uint64_t since = now_ns(s);
-    for (int32_t k = 0; k < part->count && !has_failed(s); k++) {
-        const bs_instr *i = &s->plan->instrs[part->first + k];
-        const int32_t rows = c->domains[i->domain].count;
-        if (i->kind == BS_INSTR_ROUTE) {
-            run_route(c, i);
-            continue;
-        }
-        if (rows == 0)
-            continue;
-        if (i->domain != domain) {
-            const uint64_t now = now_ns(s);
-            charge(c, domain, now - since);
-            since = now;
-            domain = i->domain;
-        }
-        const int32_t batch = batch_rows(s, i);
-        for (int32_t row = 0; row < rows; row += batch)
-            run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
-    }
-    charge(c, domain, now_ns(s) - since);
-}
-
-static void tile_task(void *user, int32_t index, int32_t thread)
-{
-    const region_job *job = user;
-    bs_session *s = job->session;
-    int32_t k = 0;
-    if (has_failed(s))
-        return;
-    while (index >= job->first_tile[k + 1])
-        k++;
-    const bs_part *part = &s->plan->parts[job->parts[k]];
-    const int32_t tile_rows = s->plan->domains[part->domain].tile_rows;
-    const int32_t first = (index - job->first_tile[k]) * tile_rows;
-    bs_context *c = &s->contexts[thread];
-    tile_open(c, part, first, bs_min_i32(tile_rows, part_rows(s, part).count - first));
-    run_tile(c, part);
-}
-
-static void run_region(bs_session *s, const bs_instr *i)
-{
-    region_job job;
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    for (int32_t k = 0; k < s->plan->n_parts; k++) {
-        if (s->plan->parts[k].region != i->node || s->plan->parts[k].count == 0)
-            continue;
-        int32_t at = job.n_parts++;
-        for (; at > 0 && s->plan->parts[job.parts[at - 1]].flops < s->plan->parts[k].flops; at--)
-            job.parts[at] = job.parts[at - 1];
-        job.parts[at] = k;
-    }
-    for (int32_t k = 0; k < job.n_parts; k++) {
-        const bs_part *part = &s->plan->parts[job.parts[k]];
-        const int32_t rows = part_rows(s, part).count;
-        job.first_tile[k + 1] = job.first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
-    }
-    bs_workers_run(&s->pool, tile_task, &job, job.first_tile[job.n_parts]);
 }
 
 /* ------------------------------------------------------------------------------------------------ the run */
@@ -370,22 +269,127 @@ static bool counts_as_routing(const bs_plan *p, int32_t at)
     return false;
 }
 
+/* ------------------------------------------------------------------------------------------------- stages */
+
+static void add_unit(int32_t *units, int32_t *count, int32_t unit)
+{
+    for (int32_t k = 0; k < *count; k++)
+        if (units[k] == unit)
+            return;
+    if (unit)
+        units[(*count)++] = unit;
+}
+
+/* Tells the store what the instructions of this stage need, from instruction `at` on. */
+static int32_t stage_enter(bs_session *s, int32_t at)
+{
+    int32_t units[BS_MAX_PATHS], count = 0;
+    const int32_t stage = s->plan->instrs[at].stage;
+    for (int32_t k = at; k < s->plan->n_top; k++) {
+        const bs_instr *i = &s->plan->instrs[k];
+        if (i->stage >= 0 && i->stage != stage)
+            break;
+        if (i->stage < 0)
+            continue;
+        if (i->kind == BS_INSTR_REGION)
+            bs_exec_region_units(s, i->node, units, &count);
+        else if (s->root.domains[i->domain].count > 0)
+            add_unit(units, &count, s->plan->nodes[i->node].unit);
+    }
+    bs_store_visit(&s->store, stage, units, count);
+    return count;
+}
+
+/* Whether no later instruction belongs to the stage of instruction `at`. */
+static bool stage_ends(const bs_plan *p, int32_t at)
+{
+    for (int32_t k = at + 1; k < p->n_top; k++)
+        if (p->instrs[k].stage >= 0)
+            return p->instrs[k].stage != p->instrs[at].stage;
+    return true;
+}
+
+void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end)
+{
+    if (s->profile)
+        record_event(s, BS_EVENT_USE, start, end, unit - 1, stage, (uint64_t)bs_store_outcome(&s->store, unit));
+}
+
+/* A top-level instruction with weights of its own that are streamed. */
+static void run_streamed(bs_session *s, const bs_instr *i)
+{
+    const int32_t unit = s->plan->nodes[i->node].unit;
+    int32_t taken = 0;
+    if (s->root.domains[i->domain].count == 0)
+        return;
+    const bs_status status = bs_store_wait(&s->store, i->stage, &unit, 1, &taken);
+    bs_exec_fail(s, status, i->node);
+    if (status != BS_OK)
+        return;
+    const uint64_t start = bs_session_now(s);
+    run_parallel(s, i);
+    bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
+    bs_store_release(&s->store, unit);
+}
+
+/* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
+static void run_look_ahead(bs_session *s, const bs_instr *i)
+{
+    bool wanted[BS_MAX_PATHS] = {false};
+    const int32_t router = s->plan->nodes[i->node].algorithm;
+    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], wanted);
+    for (int32_t j = 0; j < s->plan->n_stages; j++) {
+        const bs_trace_stage *stage = &s->plan->stages[j];
+        bool any = false;
+        for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
+            const int32_t unit = s->plan->stage_units[k] + 1;
+            if (!wanted[s->graph->domains[s->plan->units[unit].domain].path])
+                continue;
+            bs_store_expect(&s->store, j, unit);
+            any = true;
+        }
+        if (stage->router == router && !any)
+            bs_store_expect(&s->store, j, 0);
+    }
+}
+
+static void run_instr(bs_session *s, const bs_instr *i)
+{
+    if (i->kind == BS_INSTR_ROUTE)
+        bs_exec_route(&s->root, i);
+    else if (i->kind == BS_INSTR_REGION)
+        bs_exec_region(s, i);
+    else if (i->kind == BS_INSTR_LOOK_AHEAD)
+        run_look_ahead(s, i);
+    else if (i->stage >= 0)
+        run_streamed(s, i);
+    else
+        run_parallel(s, i);
+}
+
 void bs_execute(bs_session *s)
 {
-    const uint64_t start = now_ns(s);
+    const uint64_t start = bs_session_now(s);
+    int32_t stage = -1, needed = 0;
+    uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    for (int32_t k = 0; k < s->plan->n_top && !has_failed(s); k++) {
+    record_event(s, BS_EVENT_RUN, start, start, (int32_t)s->stats.runs, 0, 0);
+    for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
-        const uint64_t since = now_ns(s);
-        if (i->kind == BS_INSTR_ROUTE)
-            run_route(&s->root, i);
-        else if (i->kind == BS_INSTR_REGION)
-            run_region(s, i);
-        else
-            run_parallel(s, i);
+        const uint64_t since = bs_session_now(s);
+        if (i->stage >= 0 && i->stage != stage) {
+            stage = i->stage;
+            entered = since;
+            needed = stage_enter(s, k);
+        }
+        run_instr(s, i);
+        if (i->stage >= 0 && stage_ends(s->plan, k)) {
+            record_event(s, BS_EVENT_STAGE, entered, bs_session_now(s), stage, 0, (uint64_t)needed);
+            stage = -1;
+        }
         if (counts_as_routing(s->plan, k))
-            s->stats.routing_ns += now_ns(s) - since;
+            s->stats.routing_ns += bs_session_now(s) - since;
     }
-    s->stats.total_ns = now_ns(s) - start;
+    s->stats.total_ns = bs_session_now(s) - start;
     s->stats.runs++;
 }

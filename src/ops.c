@@ -39,7 +39,9 @@
     X(constant)                                                                                                       \
     X(patch_features)                                                                                                 \
     /* segments: structure_segment.c, ops/ */                                                                        \
-    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)
+    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
+    /* streaming: structure_route.c */                                                                                \
+    X(look_ahead)
 
 #define OP_EXTERN(name) extern const bs_op bs_op_##name;
 BS_OP_LIST(OP_EXTERN)

@@ -169,7 +169,7 @@ static void say(report *r, const char *format, ...)
     r->used += n > 0 ? (size_t)n : 0;
 }
 
-static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "region"};
+static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "look ahead", "region"};
 
 static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
 {

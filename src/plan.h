@@ -37,6 +37,7 @@ typedef enum bs_instr_kind {
                         collect `target`: the rows beyond the last patch, zero */
     BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
     BS_INSTR_ROUTE,
+    BS_INSTR_LOOK_AHEAD, /* what a later router will probably decide; the node plan's `algorithm` is its number */
     BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
 } bs_instr_kind;
 
@@ -136,6 +137,8 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
 /* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
 bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
+/* The router that a look_ahead is about; 0: there is none of that name. */
+int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
 /* Bytes of a node's weights as its op declares them. */
 uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */

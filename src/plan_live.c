@@ -98,12 +98,42 @@ static void mark_operands(bs_plan *plan, const bs_node *node)
         mark_router(plan, node->router);
 }
 
+int32_t bs_look_ahead_router(const bs_graph *g, const bs_node *node)
+{
+    for (int32_t r = 1; r < g->n_routers; r++)
+        if (strcmp(g->routers[r].desc->name, bs_node_name(node)) == 0)
+            return r;
+    return 0;
+}
+
+static bool look_aheads_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (!bs_node_is(node, &bs_op_look_ahead))
+            continue;
+        const int32_t r = bs_look_ahead_router(g, node);
+        const bs_route_desc *d = r ? g->routers[r].desc : NULL;
+        if (!d || g->routers[r].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
+            return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
+        const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
+        if (scores != d->paths)
+            return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+    }
+    return true;
+}
+
 /* A state is kept when something that is needed reads it. */
 static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
     if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
         return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
+    if (bs_node_is(node, &bs_op_look_ahead)) {
+        const bs_router_plan *router = &plan->routers[bs_look_ahead_router(g, node)];
+        return plan->desc.slot_bytes > 0 && router->live && !router->forced;
+    }
     return bs_node_is(node, &bs_op_output);
 }
 
@@ -275,6 +305,8 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
 bool bs_plan_live(bs_plan *plan, bs_error *error)
 {
     if (!force_routes(plan, error))
+        return false;
+    if (!look_aheads_fit(plan, error))
         return false;
     find_live(plan);
     choose_orders(plan);

@@ -21,6 +21,7 @@ static bs_instr *emit(bs_lowering *l, bs_instr_kind kind, int32_t home, int32_t 
     i->node = node;
     i->part = home;
     i->region = home == BS_TOP ? BS_TOP : p->parts[home].region;
+    i->stage = -1;
     i->domain = l->g->nodes[node].domain;
     return i;
 }
@@ -191,6 +192,10 @@ static void emit_node(bs_lowering *l, int32_t n)
             emit_store(l, n, from, value);
         if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
             emit_rest(l, n);
+    } else if (bs_node_is(node, &bs_op_look_ahead)) {
+        bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
+        l->plan->nodes[n].algorithm = bs_look_ahead_router(l->g, node);
+        schedule(l, i, operands_ready(l, node, BS_TOP));
     } else if (node->n_out == 0) {
         return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
@@ -298,7 +303,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
             emit_node(l, n);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route))
+        if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             emit_ending(l, n);
     if (l->status != BS_OK)
         return bs_refuse(error, l->status, "the plan has more than %d instructions, %d regions or %d parts", plan->max_instrs,

@@ -426,3 +426,23 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         decision_pack(d);
     return status;
 }
+
+/* ---------------------------------------------------------------------------------------------- look-ahead */
+
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted)
+{
+    const bs_router_info *info = &c->session->graph->routers[router];
+    const int32_t rows = c->domains[c->session->graph->values[score].domain].count;
+    for (int32_t row = 0; row < rows; row++) {
+        bool taken[BS_MAX_PATHS] = {false};
+        bs_operand o;
+        bs_operand_make(c, score, row, &o);
+        for (int32_t k = 0; k < info->max_paths_per_cell; k++) {
+            int32_t best = -1;
+            for (int32_t p = 0; p < info->desc->paths; p++)
+                if (!taken[p] && (best < 0 || score_above(&o, p, best)))
+                    best = p;
+            taken[best] = wanted[best] = true;
+        }
+    }
+}

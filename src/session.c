@@ -106,6 +106,9 @@ static void carve_session(carver *c, const bs_plan *p, bs_session *s)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
     s->weights = carve(c, p->weight_bytes, 1);
+    uint8_t *store = carve(c, bs_store_bytes(p), 1);
+    if (c->base)
+        s->store.base = (uint8_t **)(void *)store;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         uint8_t *memory = is_live_state(p, n) ? carve(c, state_bytes(p, n), 1) : NULL;
         if (s->state) {
@@ -123,7 +126,11 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->persistent = c.used;
     sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
     sizes->staging = plan->staging_bytes;
-    sizes->slots = 0; /* every block is resident */
+    sizes->slots = plan->slot_bytes;
+    if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+        const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
+        sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- weights */
@@ -159,11 +166,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
             return read;
         tensors[i] = target;
     }
-    if (count > 0 && op->prepare)
-        op->prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
-    else
-        for (int32_t i = 0; i < count; i++)
-            memcpy(prepared + bs_weight_offset(specs, i), tensors[i], (size_t)bs_weight_spec_bytes(&specs[i]));
+    bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     return BS_OK;
 }
 
@@ -172,7 +175,7 @@ static bool needs_weights(const bs_session *s, int32_t n)
 {
     const bs_node *node = &s->graph->nodes[n];
     const bool forced = bs_node_is(node, &bs_op_route) && s->plan->routers[node->router].forced;
-    return s->plan->node_live[n] && bs_op_get(node->op)->weights && !forced;
+    return s->plan->node_live[n] && s->plan->nodes[n].unit == 0 && bs_op_get(node->op)->weights && !forced;
 }
 
 static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
@@ -269,6 +272,64 @@ static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const b
     return s;
 }
 
+/* What a profile is told before anything happens. */
+static void profile_router(const void *user, int32_t index, bs_profile_router *router)
+{
+    const bs_session *s = user;
+    router->name = s->graph->routers[index + 1].desc->name;
+    router->paths = s->graph->routers[index + 1].desc->paths;
+}
+
+static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
+{
+    const bs_session *s = user;
+    const bs_plan_unit *u = &s->plan->units[index + 1];
+    unit->name = s->graph->text + s->graph->blocks[u->block].name;
+    unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
+    unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
+    unit->read_bytes = s->store.facts[index].read_bytes;
+    unit->slot_bytes = s->store.facts[index].slot_bytes;
+}
+
+static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
+{
+    const bs_session *s = user;
+    stage->router = s->plan->stages[index].router;
+    stage->n_units = s->plan->stages[index].n_units;
+    stage->units = s->plan->stage_units + s->plan->stages[index].first_unit;
+}
+
+static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
+{
+    const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
+                                           profile_router, profile_unit, profile_stage,
+                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
+    if (bs_profile_header(s->profile, &header) == BS_OK)
+        return true;
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
+}
+
+/* The store plans its reads and starts its lanes last: nothing fails after that. */
+static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
+{
+    s->platform = desc->platform ? desc->platform : bs_platform_default();
+    s->profile = desc->profile;
+    bind_own_states(s);
+    if (load_weights(s, &desc->weights, staging, error) != BS_OK)
+        return false;
+    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
+    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base, slots, lanes,
+                                 s->weights};
+    if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
+        return false;
+    if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
+        return true;
+    bs_workers_stop(&s->pool);
+    bs_store_close(&s->store);
+    return false;
+}
+
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
     const bs_session_desc none = {.platform = NULL};
@@ -284,20 +345,17 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         return NULL;
     }
     bs_plan_sizes(plan, &sizes);
-    const size_t mark[3] = {memory->persistent.used, memory->transient.used, memory->staging.used};
+    const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
     bs_session *s = session_carve(memory, plan, &sizes, error);
     uint8_t *staging = s && sizes.staging ? take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
-    bool ok = s && (sizes.staging == 0 || staging);
-    if (ok) {
-        s->platform = desc->platform ? desc->platform : bs_platform_default();
-        bind_own_states(s);
-        ok = load_weights(s, &desc->weights, staging, error) == BS_OK &&
-             bs_workers_start(&s->pool, s->platform, plan->threads, error) == BS_OK;
-    }
-    memory->staging.used = mark[2]; /* only while loading */
+    uint8_t *slots = s && sizes.slots ? take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
+    if (!ok || !bs_plan_streams(plan))
+        memory->staging.used = mark[2]; /* only while loading */
     if (!ok) {
         memory->persistent.used = mark[0];
         memory->transient.used = mark[1];
+        memory->slots.used = mark[3];
         return NULL;
     }
     return s;
@@ -305,8 +363,10 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
 
 void bs_session_close(bs_session *session)
 {
-    if (session)
-        bs_workers_stop(&session->pool);
+    if (!session)
+        return;
+    bs_workers_stop(&session->pool);
+    bs_store_close(&session->store);
 }
 
 /* ------------------------------------------------------------------------------------------------- binding */
@@ -548,6 +608,7 @@ bs_status bs_run(bs_session *session, bs_error *error)
     run_begin(session);
     bs_execute(session);
     run_end(session);
+    bs_store_leave(&session->store);
     status = (bs_status)atomic_load(&session->status);
     if (status == BS_OK) {
         session->state_valid = writes_states(session);
@@ -587,4 +648,21 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
     if (session && stats)
         *stats = session->stats;
+}
+
+void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
+{
+    memset(stats, 0, sizeof *stats);
+    if (session && session->store.plan)
+        bs_store_stats(&session->store, stats);
+}
+
+bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
+{
+    memset(prediction, 0, sizeof *prediction);
+    if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
+        return BS_ERROR_ARGUMENT;
+    for (int32_t j = stage < 0 ? 0 : stage; j < (stage < 0 ? session->plan->n_stages : stage + 1); j++)
+        bs_store_prediction(&session->store, j, predictor, prediction);
+    return BS_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "plan.h"
 #include "platform.h"
+#include "store.h"
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -47,7 +48,9 @@ struct bs_session {
     bool state_valid, broken; /* broken: a run failed half way, states are in between */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
-    uint8_t *weights; /* prepared */
+    uint8_t *weights; /* prepared, resident */
+    bs_store store;   /* of the others */
+    bs_profile *profile;
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
@@ -87,6 +90,8 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
+/* The paths that the router would choose by these scores instead of its own; adds to wanted[paths]. */
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */

@@ -67,8 +67,13 @@ typedef struct bs_stage_state {
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
 
+/* Told of BS_EVENT_EVICT and BS_EVENT_DROP. */
+typedef void (*bs_stream_watch)(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess);
+
 typedef struct bs_stream {
     bs_stream_facts facts;
+    bs_stream_watch watch; /* NULL: nobody */
+    void *watcher;
     bs_slot *slots;         /* [units] */
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */

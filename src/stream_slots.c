@@ -113,6 +113,8 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
     const bool loading = slot->state != BS_SLOT_READY;
     s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
     s->stats.evictions += !loading;
+    if (s->watch && slot->state != BS_SLOT_DROPPED)
+        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess);
     count_waste(s, unit);
     slot->evicted_by_guess = for_guess && !loading;
     if (slot->in_flight > 0) { /* a lane still writes to it */

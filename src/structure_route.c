@@ -234,6 +234,27 @@ bs_value bs_route_score(bs_graph *graph, bs_router router)
     return bs_graph_value(graph, bs_op_index("route_score"), &score, 1, &p);
 }
 
+/* The router is looked up when a plan is made: it is yet to be built. */
+static bool look_ahead_infer(bs_infer *infer)
+{
+    infer->n_out = 0;
+    if (!infer->name[0])
+        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "look_ahead needs the name of a router");
+    const bs_value_info *score = infer->in[0];
+    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) || !bs_dim_is_const(infer->graph, score->dims[0]))
+        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "look_ahead \"%s\": a score a path is expected, f32 or i32 [paths]", infer->name);
+    return true;
+}
+
+const bs_op bs_op_look_ahead = {.name = "look_ahead", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_name_params),
+                                .infer = look_ahead_infer};
+
+void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
+{
+    const bs_name_params p = {router ? router : ""};
+    bs_graph_add(graph, bs_op_index("look_ahead"), &score.id, 1, &p);
+}
+
 /* ------------------------------------------------------------------------------------------------- gather */
 
 static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, int32_t path, const bs_value_info *first)

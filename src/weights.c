@@ -65,18 +65,19 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
     return weights->map && info->dtype == spec->dtype ? weights->map(weights->user, info) : NULL;
 }
 
-/* Element i of the far half lies at or beyond the end of target element i, so going forward is safe. */
-static void weight_widen(uint8_t *target, uint64_t elements, bs_dtype stored)
+void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored)
 {
-    const uint8_t *narrow = target + 2 * elements;
+    uint8_t *to = target;
+    const uint8_t *from = narrow;
     for (uint64_t i = 0; i < elements; i++) {
         uint16_t half;
-        memcpy(&half, narrow + 2 * i, sizeof half);
+        memcpy(&half, from + 2 * i, sizeof half);
         const float wide = stored == BS_F16 ? bs_f16_to_f32(half) : bs_bf16_to_f32(half);
-        memcpy(target + 4 * i, &wide, sizeof wide);
+        memcpy(to + 4 * i, &wide, sizeof wide);
     }
 }
 
+/* Narrow elements lie in the far half of the target: element i at or beyond the end of target element i. */
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, void *target, bs_error *error)
 {
@@ -88,8 +89,21 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\" could not be read", name);
     if (info->dtype != spec->dtype)
-        weight_widen(target, bs_weight_elements(spec), info->dtype);
+        bs_weight_widen(target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
+}
+
+void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const bs_op *op = bs_op_get(node->op);
+    const int32_t count = op->weights(graph, node, specs);
+    if (count > 0 && op->prepare) {
+        op->prepare(graph, node, plan, tensors, prepared);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++)
+        memcpy((uint8_t *)prepared + bs_weight_offset(specs, i), tensors[i], (size_t)bs_weight_spec_bytes(&specs[i]));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */

@@ -226,11 +226,11 @@ static bs_graph *segment_net(void)
     static const int32_t modes[4] = {BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX};
     static const char *const names[4] = {"last", "sum", "mean", "max"};
     bs_graph *g = new_graph();
-    const bs_dim n = bs_symbol(g, "N", MOST);
-    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)), past = bs_input(g, "past", BS_I32, BS_SHAPE1(SEQS));
+    const bs_dim n = bs_symbol(g, "N", MOST), s = bs_symbol(g, "H", SEQS); /* a run may have fewer segments */
+    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(s)), past = bs_input(g, "past", BS_I32, BS_SHAPE1(s));
     const bs_value x = bs_segments(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, D)), lengths);
     const bs_value wide = bs_segments(g, bs_input(g, "wide", BS_F32, BS_SHAPE3(n, 3, 2)), lengths);
-    const bs_value ring = bs_input(g, "ring", BS_F32, BS_SHAPE3(SEQS, WINDOW, D)); /* need not be a state */
+    const bs_value ring = bs_input(g, "ring", BS_F32, BS_SHAPE3(s, WINDOW, D)); /* need not be a state */
     for (int32_t i = 0; i < 4; i++)
         bs_output(g, names[i], bs_segment_reduce(g, x, &(bs_segment_reduce_desc){.name = names[i], .mode = modes[i]}));
     const bs_value mean = bs_segment_reduce(g, x, &(bs_segment_reduce_desc){.mode = BS_SEGMENT_MEAN});
@@ -271,7 +271,7 @@ static void test_oracle(void)
             break;
         for (int32_t k = 0; k < 5; k++) {
             bs_buffer in[AG_SOURCES], out[AG_SOURCES];
-            int64_t extent[3] = {0, 1, 1};
+            int64_t extent[3] = {0, k == 3 ? 2 : SEQS, 1};
             for (int32_t s = 0; s < SEQS; s++)
                 extent[0] += cases[k][s];
             memset(&a, 0, sizeof a);
@@ -526,9 +526,9 @@ static void test_state_order(void)
     int32_t lengths[SEQS] = {1, 1, 1, 1}, past[SEQS] = {5, 4, 3, 2};
     const bs_value l = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)), p = bs_input(g, "past", BS_I32, BS_SHAPE1(SEQS));
     const bs_value ring = bs_state(g, "ring", BS_F32, BS_SHAPE3(SEQS, 2, 3)), rows = bs_state(g, "rows", BS_F32, BS_SHAPE2(SEQS, 3));
-    bs_output(g, "seen", ring);
+    bs_state_write(g, rows, bs_affine(g, rows, 2, 0)); /* endings run in this order */
     bs_state_append(g, ring, bs_segments(g, rows, l), p);
-    bs_state_write(g, rows, bs_affine(g, rows, 2, 0));
+    bs_output(g, "seen", ring);
     for (int32_t i = 0; i < SEQS * 6; i++)
         before[i] = (float)(100 + i);
     for (int32_t i = 0; i < SEQS * 3; i++)
@@ -546,6 +546,67 @@ static void test_state_order(void)
     check(old, "an output of a cache is what it held before the run");
     check(written && (int32_t)flat[5] == 10, "rows of a state that is written too are appended as they were");
     bs_session_close(r.session);
+}
+
+/* Rows of a segment that is longer than the window share places in the ring, whichever thread comes last: only the last
+ * ones may be given a place. */
+static void test_places_in_ring(void)
+{
+    static const int32_t lengths[SEQS] = {2 * WINDOW + 3, 0, WINDOW, 1};
+    int32_t placed = 0, wrong = 0;
+    memset(history_count, 0, sizeof history_count);
+    history_count[2] = 5;
+    const bool ok = start(attention_net(1, 0, true), &ways[0], NULL) && attention_step(lengths, true, 3) == BS_OK;
+    for (int32_t k = 0; ok && k < r.plan->n_top; k++) {
+        const bs_instr *i = &r.plan->instrs[k];
+        if (!bs_node_is(&r.plan->graph->nodes[i->node], &bs_op_state_append))
+            continue;
+        for (int32_t row = 0; row < 3 * WINDOW + 4; row++) {
+            bs_operand o = {.dtype = BS_F32, .rank = 1};
+            bs_segment_append(&r.session->root, i, row, &o);
+            placed += o.data != NULL;
+            wrong += (o.data == NULL) != (row < WINDOW + 3);
+        }
+    }
+    bs_session_close(r.session);
+    check(ok && wrong == 0 && placed == 2 * (2 * WINDOW + 1), "rows older than the window are not written to the cache");
+}
+
+/* ------------------------------------------------------------------------------------------------------- images */
+
+/* Cells of segments may be images, such as patches of several frames. */
+static void test_images(void)
+{
+    static float x[6][2][5][4], y[6][3][5][4], z[6][3][5][4], last[SEQS][3][5][4];
+    int32_t lengths[SEQS] = {2, 0, 3, 1}, same = 0;
+    for (size_t i = 0; i < sizeof x / sizeof(float); i++)
+        (&x[0][0][0][0])[i] = check_float();
+    for (int32_t w = 0; w < WAYS; w++) {
+        bs_graph *g = new_graph();
+        weights.table.count = 0;
+        weights.next = NULL;
+        const int32_t kernel = w % 2 ? 3 : 1; /* with and without zeros around an image */
+        net_conv(&weights, "conv.weight", "conv.bias", 3, 2, kernel);
+        const bs_conv2d_desc conv = {.name = "conv", .out = 3, .kernel = kernel};
+        const bs_value in = bs_input(g, "x", BS_F32, BS_SHAPE4(6, 2, 5, 4));
+        const bs_value cells = bs_segments(g, in, bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)));
+        const bs_value made = bs_conv2d(g, cells, &conv);
+        bs_output(g, "y", bs_collect(g, made));
+        bs_output(g, "z", bs_collect(g, bs_conv2d(g, bs_rows(g, in, (bs_value){0}), &conv)));
+        bs_output(g, "last", bs_segment_reduce(g, made, NULL));
+        bs_buffer b = buffer_of(x, BS_F32, 4, 6, 2, 5), by = buffer_of(y, BS_F32, 4, 6, 3, 5), bz = buffer_of(z, BS_F32, 4, 6, 3, 5),
+                  bl = buffer_of(last, BS_F32, 4, SEQS, 3, 5);
+        b.dim[3] = by.dim[3] = bz.dim[3] = bl.dim[3] = 4;
+        const bool ok = start(g, &ways[w], &weights.table) && bind("x", b) && bind("y", by) && bind("z", bz) && bind("last", bl) &&
+                        bind("lengths", buffer_of(lengths, BS_I32, 1, SEQS, 0, 0)) && bs_run(r.session, &r.error) == BS_OK;
+        bool zeros = true;
+        for (size_t i = 0; i < sizeof last[1] / sizeof(float); i++)
+            zeros = zeros && fabsf((&last[1][0][0][0])[i]) < 1e-30f;
+        same += ok && memcmp(y, z, sizeof y) == 0 && memcmp(last[0], y[1], sizeof last[0]) == 0 && zeros &&
+                memcmp(last[2], y[4], sizeof last[2]) == 0 && memcmp(last[3], y[5], sizeof last[3]) == 0;
+        bs_session_close(r.session);
+    }
+    check(same == WAYS, "images in segments are computed as images in rows");
 }
 
 /* ------------------------------------------------------------------------------------------------ builder errors */
@@ -652,6 +713,8 @@ int main(int argc, char **argv)
     test_wrong_data();
     test_unused();
     test_state_order();
+    test_places_in_ring();
+    test_images();
     test_builder_errors();
     return check_end();
 }

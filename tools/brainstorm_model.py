@@ -58,6 +58,7 @@ OPS = {
     "patches": ("size like", 1), "assemble": ("", 1), "rows": ("", 1), "collect": ("", 1),
     "route": ("protocol paths k threshold~ fallback capacity normalise", 0),
     "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
+    "look_ahead": ("", 0),
     "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~", 1),
     "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~", 1),
     "linear": ("out no_bias act act_param~", 1),
@@ -78,7 +79,8 @@ OPS = {
 }
 
 # The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
-OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2}
+OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
+            "look_ahead": 2}
 
 
 class Value:
@@ -338,6 +340,10 @@ class Graph:
 
     def route_price(self, router):
         return self.node("route_price", router=router.number)
+
+    def look_ahead(self, score, router):
+        """score: what the router of that name, which is yet to come, will probably see."""
+        self.node("look_ahead", [score], router)
 
     def route_score(self, router):
         return self.node("route_score", [router.score], router=router.number)

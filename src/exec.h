@@ -1,0 +1,33 @@
+/* exec.h - what the files of the interpreter share: exec.c (instructions, stages, the run) and exec_region.c.
+ * Relies on session.h. Must never be included by anything else. */
+#ifndef BS_EXEC_H
+#define BS_EXEC_H
+
+#include "session.h"
+
+static inline bool bs_exec_failed(bs_session *s)
+{
+    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
+}
+
+static inline uint64_t bs_session_now(const bs_session *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
+/* The first failure of a run stays; BS_OK is none. */
+void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
+/* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
+void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+/* Rows of one call of it. */
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
+void bs_exec_route(bs_context *c, const bs_instr *i);
+/* A streamed unit was computed with. */
+void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
+
+/* exec_region.c */
+void bs_exec_region(bs_session *s, const bs_instr *i);
+/* Adds the units that its parts need now. */
+void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count);
+
+#endif

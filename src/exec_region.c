@@ -1,0 +1,212 @@
+/* exec_region.c - regions: tiles of all parts in one parallel step, or part by part as their weights arrive.
+ * Relies on exec.h. Must never let a count, or what is in a slot, decide how work is cut. */
+#include "exec.h"
+
+/* ------------------------------------------------------------------------------------------------ regions */
+
+typedef struct region_job {
+    bs_session *session;
+    int32_t n_parts;
+    int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
+    int32_t first_tile[BS_MAX_PATHS + 1];
+} region_job;
+
+static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
+{
+    return s->root.domains[part->domain];
+}
+
+static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
+{
+    bs_session *s = c->session;
+    memcpy(c->domains, s->root.domains, (size_t)s->graph->n_domains * sizeof *c->domains);
+    for (int32_t r = 1; r < s->graph->n_routers; r++)
+        if (!s->plan->routers[r].in_tile)
+            c->decisions[r] = s->root.decisions[r];
+    bs_rows_state *state = &c->domains[part->domain];
+    state->count = rows;
+    state->first += first;
+    if (state->ids)
+        state->ids += first;
+}
+
+/* Time goes to the innermost path whose instructions ran. */
+static void charge(const bs_context *c, int32_t domain, uint64_t ns)
+{
+    const bs_session *s = c->session;
+    const bs_domain *d = &s->graph->domains[domain];
+    if (d->kind == BS_DOMAIN_PATH)
+        s->path_ns[((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)d->router) * BS_MAX_PATHS + (size_t)d->path] += ns;
+}
+
+static void run_tile(bs_context *c, const bs_part *part)
+{
+    bs_session *s = c->session;
+    int32_t domain = part->domain;
+    uint64_t since = bs_session_now(s);
+    for (int32_t k = 0; k < part->count && !bs_exec_failed(s); k++) {
+        const bs_instr *i = &s->plan->instrs[part->first + k];
+        const int32_t rows = c->domains[i->domain].count;
+        if (i->kind == BS_INSTR_ROUTE) {
+            bs_exec_route(c, i);
+            continue;
+        }
+        if (rows == 0)
+            continue;
+        if (i->domain != domain) {
+            const uint64_t now = bs_session_now(s);
+            charge(c, domain, now - since);
+            since = now;
+            domain = i->domain;
+        }
+        const int32_t batch = bs_exec_batch(s, i);
+        for (int32_t row = 0; row < rows; row += batch)
+            bs_exec_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
+    }
+    charge(c, domain, bs_session_now(s) - since);
+}
+
+static void tile_task(void *user, int32_t index, int32_t thread)
+{
+    const region_job *job = user;
+    bs_session *s = job->session;
+    int32_t k = 0;
+    if (bs_exec_failed(s))
+        return;
+    while (index >= job->first_tile[k + 1])
+        k++;
+    const bs_part *part = &s->plan->parts[job->parts[k]];
+    const int32_t tile_rows = s->plan->domains[part->domain].tile_rows;
+    const int32_t first = (index - job->first_tile[k]) * tile_rows;
+    bs_context *c = &s->contexts[thread];
+    tile_open(c, part, first, bs_min_i32(tile_rows, part_rows(s, part).count - first));
+    run_tile(c, part);
+}
+
+/* Runs the tiles of these parts in one parallel step. */
+static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
+{
+    region_job job;
+    memset(&job, 0, sizeof job);
+    job.session = s;
+    job.n_parts = count;
+    for (int32_t k = 0; k < count; k++) {
+        const bs_part *part = &s->plan->parts[parts[k]];
+        const int32_t rows = part_rows(s, part).count;
+        job.parts[k] = parts[k];
+        job.first_tile[k + 1] = job.first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
+    }
+    bs_workers_run(&s->pool, tile_task, &job, job.first_tile[count]);
+}
+
+/* The parts that have rows, the dearest first. */
+static int32_t parts_to_run(const bs_session *s, int32_t region, int32_t *parts)
+{
+    int32_t count = 0;
+    for (int32_t k = 0; k < s->plan->n_parts; k++) {
+        const bs_part *part = &s->plan->parts[k];
+        if (part->region != region || part->count == 0 || part_rows(s, part).count == 0)
+            continue;
+        int32_t at = count++;
+        for (; at > 0 && s->plan->parts[parts[at - 1]].flops < part->flops; at--)
+            parts[at] = parts[at - 1];
+        parts[at] = k;
+    }
+    return count;
+}
+
+/* ------------------------------------------------------------------------------------------ with streamed weights */
+
+/* Time that the threads spent on a path so far in this run. */
+static uint64_t path_time(const bs_session *s, const bs_part *part)
+{
+    uint64_t ns = 0;
+    for (int32_t t = 0; part->router && t < s->plan->threads; t++)
+        ns += s->path_ns[((size_t)t * (size_t)s->graph->n_routers + (size_t)part->router) * BS_MAX_PATHS + (size_t)part->path];
+    return ns;
+}
+
+/* Parts that ran side by side share the time they took as the threads' time tells. */
+static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int32_t count, const uint64_t *spent, uint64_t start, uint64_t end)
+{
+    uint64_t total = 0, at = start;
+    for (int32_t k = 0; k < count; k++)
+        total += path_time(s, &s->plan->parts[parts[k]]) - spent[k];
+    for (int32_t k = 0; k < count; k++) {
+        const bs_part *part = &s->plan->parts[parts[k]];
+        const double share = total ? (double)(path_time(s, part) - spent[k]) / (double)total : 1.0 / count;
+        const uint64_t until = k + 1 == count ? end : at + (uint64_t)((double)(end - start) * share);
+        if (part->unit)
+            bs_exec_used(s, stage, part->unit, at, until);
+        at = until;
+    }
+}
+
+/* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure. */
+static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
+{
+    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0;
+    bs_status status = BS_OK;
+    for (int32_t k = 0; k < count && status == BS_OK; k++) {
+        const int32_t unit = s->plan->parts[parts[k]].unit, part = parts[k];
+        units[k] = unit;
+        if (unit && !bs_store_try(&s->store, unit, &status))
+            continue;
+        for (int32_t at = k; at > ready; at--)
+            parts[at] = parts[at - 1];
+        parts[ready++] = part;
+    }
+    if (status == BS_OK && ready == 0)
+        status = bs_store_wait(&s->store, stage, units, count, &waited);
+    for (int32_t k = 0; k < count && waited; k++)
+        if (s->plan->parts[parts[k]].unit == waited) {
+            const int32_t part = parts[k];
+            parts[k] = parts[0];
+            parts[0] = part;
+            ready = 1;
+        }
+    if (status == BS_OK)
+        return ready;
+    for (int32_t k = 0; k < ready; k++)
+        if (s->plan->parts[parts[k]].unit)
+            bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
+    bs_exec_fail(s, status, s->graph->blocks[s->plan->units[s->plan->parts[parts[0]].unit].block].first_node);
+    return 0;
+}
+
+/* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
+static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
+{
+    uint64_t spent[BS_MAX_PATHS];
+    for (int32_t first = 0; first < count && !bs_exec_failed(s);) {
+        const int32_t ready = take_parts(s, stage, parts + first, count - first);
+        for (int32_t k = 0; k < ready; k++)
+            spent[k] = path_time(s, &s->plan->parts[parts[first + k]]);
+        const uint64_t start = bs_session_now(s);
+        run_parts(s, parts + first, ready);
+        record_uses(s, stage, parts + first, ready, spent, start, bs_session_now(s));
+        for (int32_t k = 0; k < ready; k++)
+            if (s->plan->parts[parts[first + k]].unit)
+                bs_store_release(&s->store, s->plan->parts[parts[first + k]].unit);
+        first += ready;
+    }
+}
+
+void bs_exec_region(bs_session *s, const bs_instr *i)
+{
+    int32_t parts[BS_MAX_PATHS];
+    const int32_t count = parts_to_run(s, i->node, parts);
+    if (i->stage >= 0)
+        run_waves(s, i->stage, parts, count);
+    else
+        run_parts(s, parts, count);
+}
+
+void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count)
+{
+    int32_t parts[BS_MAX_PATHS];
+    const int32_t n = parts_to_run(s, region, parts);
+    for (int32_t k = 0; k < n; k++)
+        if (s->plan->parts[parts[k]].unit)
+            units[(*count)++] = s->plan->parts[parts[k]].unit;
+}

@@ -1,0 +1,338 @@
+/* store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run waits.
+ *
+ * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only to
+ * the slot of a chunk that it was given, which stays its own until it comes back.
+ * Relies on store.h. Must never publish a unit before all of it is there. */
+#include "store_load.h"
+
+/* ------------------------------------------------------------------------------------------------- carving */
+
+typedef struct store_carver {
+    uint8_t *base;
+    uint64_t used;
+} store_carver;
+
+static void *store_carve(store_carver *c, uint64_t count, uint64_t bytes)
+{
+    uint8_t *memory = c->base ? c->base + c->used : NULL;
+    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
+    return memory;
+}
+
+static bs_stream_facts store_facts(const bs_plan *plan)
+{
+    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
+                                   plan->slot_bytes, {0, 0, 0}, false};
+    return facts;
+}
+
+/* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
+static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
+{
+    const bs_stream_facts facts = store_facts(plan);
+    const uint64_t units = (uint64_t)plan->n_units - 1;
+    uint64_t nodes = 0, tensors = 0;
+    for (int32_t u = 1; u < plan->n_units; u++) {
+        nodes += (uint64_t)plan->units[u].n_nodes;
+        tensors += (uint64_t)plan->units[u].n_tensors;
+    }
+    s->facts = store_carve(c, units, sizeof *s->facts);
+    s->units = store_carve(c, units, sizeof *s->units);
+    s->nodes = store_carve(c, nodes, sizeof *s->nodes);
+    s->tensors = store_carve(c, tensors, sizeof *s->tensors);
+    s->pieces = store_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->base = store_carve(c, units + 1, sizeof *s->base);
+    return store_carve(c, bs_stream_bytes(&facts), 1);
+}
+
+uint64_t bs_store_bytes(const bs_plan *plan)
+{
+    store_carver c = {NULL, 0};
+    bs_store unused;
+    if (!bs_plan_streams(plan))
+        return bs_align_u64(sizeof *unused.base);
+    carve_store(&c, plan, &unused);
+    return c.used;
+}
+
+/* --------------------------------------------------------------------------------------------------- lanes */
+
+static uint64_t store_now(const bs_store *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
+static void lock(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_lock(s->platform->user, s->gate);
+}
+
+static void unlock(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_unlock(s->platform->user, s->gate);
+}
+
+static void wake(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_wake(s->platform->user, s->gate);
+}
+
+static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value,
+                   int32_t lane)
+{
+    const bs_event event = {start, end, value, subject, index, (int16_t)kind, (int16_t)lane, 0};
+    bs_profile_add(s->profile, &event);
+}
+
+static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
+{
+    const bs_store *s = user;
+    const uint64_t now = s->profile ? store_now(s) : 0;
+    record(s, kind, now, now, unit, for_guess, 0, 0);
+}
+
+/* Called locked, returns locked: the gate is open while bytes come and are prepared. */
+static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
+{
+    const bs_store_piece *piece = &s->pieces[s->units[chunk->unit].first_piece + chunk->index];
+    unlock(s);
+    const uint64_t start = store_now(s);
+    const uint8_t *raw = NULL;
+    bs_status status = bs_store_fetch(s, lane, piece, &raw);
+    const uint64_t arrived = store_now(s);
+    lock(s);
+    bs_stream_arrived(&s->stream, chunk);
+    wake(s);
+    unlock(s);
+    if (status == BS_OK)
+        status = bs_store_check(s, chunk->unit, piece, raw);
+    if (status == BS_OK)
+        bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+    const uint64_t done = store_now(s), bytes = piece->end - piece->begin;
+    record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
+    record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
+    lock(s);
+    s->stream.stats.read_ns += arrived - start;
+    s->stream.stats.prepare_ns += done - arrived;
+    const bs_slot *slot = &s->stream.slots[chunk->unit];
+    const bool guessed = slot->guessed;
+    const uint64_t began = slot->load_start;
+    if (bs_stream_done(&s->stream, chunk, status, bytes, done - start, done))
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
+    wake(s);
+}
+
+static void lane_main(void *argument)
+{
+    bs_store_lane *lane = argument;
+    bs_store *s = lane->store;
+    lock(s);
+    while (!s->stop) {
+        bs_stream_chunk chunk;
+        if (bs_stream_next(&s->stream, store_now(s), &chunk))
+            load_chunk(s, lane, &chunk);
+        else
+            s->platform->gate_wait(s->platform->user, s->gate);
+    }
+    unlock(s);
+}
+
+static bs_status start_lanes(bs_store *s, bs_error *error)
+{
+    const bs_platform *p = s->platform;
+    if (!p || !p->thread_start)
+        return BS_OK; /* the run reads for itself */
+    if (p->gate_init(p->user, s->gate) != 0)
+        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the reader threads cannot be made");
+    s->gate_made = true;
+    for (; s->started < s->n_lanes; s->started++)
+        if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
+            const int32_t number = s->started + 1;
+            bs_store_close(s);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d cannot be started", number, s->n_lanes);
+        }
+    return BS_OK;
+}
+
+bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
+{
+    store_carver c = {d->memory, 0};
+    memset(s, 0, sizeof *s);
+    s->base = (uint8_t **)(void *)d->memory;
+    s->platform = d->platform;
+    s->profile = d->profile;
+    if (bs_plan_streams(d->plan)) {
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || d->weights->fetch_alignment == 0)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights, but they come from a source that cannot be streamed");
+        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
+            return bs_fail(error, BS_ERROR_ARGUMENT, "policy %d or speculation %d does not exist, or is for replays only", d->stream->policy,
+                           d->stream->speculation);
+        s->plan = d->plan;
+        s->weights = *d->weights;
+        s->slots = d->slots;
+        s->check_records = d->stream->check_records != 0;
+        void *memory = carve_store(&c, d->plan, s);
+        const bs_status planned = bs_store_plan(s, error);
+        if (planned != BS_OK)
+            return planned;
+        bs_stream_facts facts = store_facts(d->plan);
+        facts.units = s->facts;
+        facts.desc = *d->stream;
+        facts.serial = s->check_records;
+        bs_stream_init(&s->stream, &facts, memory);
+        s->stream.watch = d->profile ? watch : NULL;
+        s->stream.watcher = s;
+        s->n_lanes = d->weights->serial ? 1 : d->plan->lanes;
+        for (int32_t i = 0; i < s->n_lanes; i++) {
+            s->lanes[i].store = s;
+            s->lanes[i].index = i;
+            s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
+        }
+    }
+    s->base[0] = d->resident;
+    return s->plan ? start_lanes(s, error) : BS_OK;
+}
+
+void bs_store_close(bs_store *s)
+{
+    if (!s->gate_made)
+        return;
+    lock(s);
+    s->stop = true;
+    wake(s);
+    unlock(s);
+    for (int32_t i = 0; i < s->started; i++)
+        s->platform->thread_join(s->platform->user, s->lanes[i].handle);
+    s->platform->gate_destroy(s->platform->user, s->gate);
+    s->gate_made = false;
+    s->started = 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- the run */
+
+void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
+{
+    int32_t *wanted = s->stream.next_use; /* free until distances are made anew */
+    lock(s);
+    for (int32_t i = 0; i < count; i++)
+        wanted[i] = units[i] - 1;
+    bs_stream_visit(&s->stream, stage, wanted, count, store_now(s));
+    wake(s);
+    unlock(s);
+}
+
+void bs_store_leave(bs_store *s)
+{
+    if (!s->plan)
+        return;
+    lock(s);
+    bs_stream_leave(&s->stream);
+    wake(s);
+    unlock(s);
+}
+
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit)
+{
+    lock(s);
+    bs_stream_expect(&s->stream, stage, unit - 1);
+    wake(s);
+    unlock(s);
+    const uint64_t now = s->profile ? store_now(s) : 0;
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, 0, 0);
+}
+
+/* Called locked. */
+static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
+{
+    uint64_t offset = 0;
+    if (!bs_stream_take(&s->stream, unit - 1, &offset, status))
+        return false;
+    s->base[unit] = s->slots + offset;
+    return true;
+}
+
+bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
+{
+    lock(s);
+    const bool taken = take_locked(s, unit, status);
+    unlock(s);
+    return taken;
+}
+
+/* Called locked. Waits for a lane, or where there are no threads does what one would. */
+static bs_status wait_locked(bs_store *s)
+{
+    bs_stream_chunk chunk;
+    if (s->gate_made) {
+        s->platform->gate_wait(s->platform->user, s->gate);
+        return BS_OK;
+    }
+    if (!bs_stream_next(&s->stream, store_now(s), &chunk))
+        return BS_ERROR_LIMIT;
+    load_chunk(s, &s->lanes[0], &chunk);
+    return BS_OK;
+}
+
+bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_t count, int32_t *taken)
+{
+    const uint64_t start = store_now(s);
+    bs_status status = BS_OK;
+    bool waited = false;
+    *taken = 0;
+    lock(s);
+    for (;;) {
+        for (int32_t i = 0; i < count && status == BS_OK && !*taken; i++)
+            if (take_locked(s, units[i], &status))
+                *taken = units[i];
+        if (status != BS_OK || *taken)
+            break;
+        wake(s);
+        status = wait_locked(s);
+        waited = true;
+    }
+    const uint64_t end = store_now(s);
+    if (waited)
+        bs_stream_stalled(&s->stream, end - start);
+    unlock(s);
+    if (waited)
+        record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
+    return status;
+}
+
+void bs_store_release(bs_store *s, int32_t unit)
+{
+    lock(s);
+    bs_stream_release(&s->stream, unit - 1);
+    wake(s);
+    unlock(s);
+}
+
+bs_use bs_store_outcome(bs_store *s, int32_t unit)
+{
+    lock(s);
+    const bs_use outcome = s->stream.slots[unit - 1].outcome;
+    unlock(s);
+    return outcome;
+}
+
+void bs_store_stats(bs_store *s, bs_stream_stats *stats)
+{
+    lock(s);
+    *stats = s->stream.stats;
+    stats->guessing = s->stream.facts.desc.speculation != BS_SPECULATE_OFF && !s->stream.paused;
+    stats->direct = s->weights.fetch_alignment > 1;
+    unlock(s);
+}
+
+void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
+{
+    lock(s);
+    const bs_prediction *p = &s->stream.stages[stage].predictions[predictor];
+    sum->expected += p->expected;
+    sum->right += p->right;
+    sum->needed += p->needed;
+    unlock(s);
+}

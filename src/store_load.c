@@ -1,0 +1,73 @@
+/* store_load.c - one piece: read into staging, checked, prepared into its slot.
+ *
+ * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, first to last,
+ * which never catches up with what is still to be read (store_plan.c counts for it).
+ * Relies on store_load.h. Must never touch what the gate guards. */
+#include "store_load.h"
+
+bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
+{
+    const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
+    const uint64_t begin = piece->begin & ~(front - 1), end = (piece->end + alignment - 1) & ~(alignment - 1);
+    const uint64_t room = (end - begin + BS_PAGE_BYTES - 1) & ~(uint64_t)(BS_PAGE_BYTES - 1);
+    uint8_t *buffer = lane->staging + (s->plan->lane_bytes - room);
+    *raw = buffer + (piece->begin - begin);
+    return s->weights.fetch(s->weights.user, begin, buffer, (size_t)(end - begin));
+}
+
+/* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
+bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece, const uint8_t *raw)
+{
+    bs_record record;
+    size_t head = 0;
+    if (piece->head && s->weights.verify) {
+        const bs_status status = s->weights.verify(s->weights.user, piece->block, raw);
+        if (status != BS_OK)
+            return status;
+    }
+    if (!s->check_records)
+        return BS_OK;
+    if (s->weights.record(s->weights.user, piece->block, &record) != BS_OK)
+        return BS_ERROR_FORMAT;
+    if (piece->begin == record.offset) {
+        s->units[unit].crc = 0;
+        head = record.head_bytes;
+    }
+    s->units[unit].crc = bs_crc32(s->units[unit].crc, raw + head, (size_t)(piece->end - piece->begin) - head);
+    return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
+}
+
+/* Tensors of a node as its op wants them: in place where they can be, else widened to *near. */
+static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw, uint8_t **near,
+                       const void **tensors)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const bs_node *n = &s->plan->graph->nodes[node->node];
+    bs_op_get(n->op)->weights(s->plan->graph, n, specs);
+    for (int32_t i = 0; i < node->n_tensors; i++) {
+        const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
+        const uint8_t *from = raw + (tensor->offset - piece->begin);
+        const bool aligned = (uintptr_t)from % bs_dtype_bytes(tensor->dtype) == 0;
+        tensors[i] = from;
+        if (tensor->dtype == specs[i].dtype && aligned)
+            continue;
+        const uint64_t elements = bs_weight_elements(&specs[i]);
+        if (tensor->dtype == specs[i].dtype)
+            memmove(*near, from, (size_t)tensor->bytes);
+        else
+            bs_weight_widen(*near, from, elements, tensor->dtype);
+        tensors[i] = *near;
+        *near += bs_align_u64(bs_weight_spec_bytes(&specs[i]));
+    }
+}
+
+void bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
+{
+    uint8_t *near = lane->staging;
+    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes; k++) {
+        const void *tensors[BS_MAX_WEIGHTS];
+        const int32_t n = s->nodes[k].node;
+        tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[n], &s->plan->nodes[n], tensors, slot + s->plan->nodes[n].prepared_offset);
+    }
+}
