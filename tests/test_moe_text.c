@@ -53,13 +53,18 @@ static bool read_vectors(const char *path)
 
 /* ------------------------------------------------------------------------------------------------- running */
 
-static bool open_model(int sequences, int rows_most, int threads)
+static bool open_streamed(int sequences, int rows_most, int threads, uint64_t slot_bytes, bool speculate)
 {
-    text_options o = {.model = MODEL, .prompt = "", .sequences = sequences, .threads = threads};
+    text_options o = {.model = MODEL, .prompt = "", .sequences = sequences, .threads = threads, .slot_bytes = slot_bytes, .speculate = speculate};
     const bool ok = text_model_open(&model, &o, rows_most, NULL);
     if (!ok)
         printf("  %s\n", model.error.message);
     return ok;
+}
+
+static bool open_model(int sequences, int rows_most, int threads)
+{
+    return open_streamed(sequences, rows_most, threads, 0, false);
 }
 
 /* Feeds codes [begin, end) of one text to all sequences, at most `piece` at a time. */
@@ -136,6 +141,15 @@ static void same_beside_others(const text *t, int sequences, int threads)
     text_model_close(&model);
 }
 
+/* Weights that come and go: whatever fits, the same bytes. */
+static void same_streamed(const text *t, uint64_t slot_bytes, int threads, bool speculate)
+{
+    bool ok = open_streamed(1, 16, threads, slot_bytes, speculate) && feed(t, 0, t->characters, 16);
+    check(ok && memcmp(model.logits[0], alone[t->characters - 1], sizeof alone[0]) == 0, "%d KB of slots, %d threads%s: the same bytes",
+          (int)(slot_bytes / 1024), threads, speculate ? ", guessing" : "");
+    text_model_close(&model);
+}
+
 static void experts_are_chosen(const text *t)
 {
     int64_t most = 0, all = 0;
@@ -200,6 +214,9 @@ int main(void)
         same_beside_others(&texts[1], 1, 1);
         same_beside_others(&texts[1], 5, 2);
         same_beside_others(&texts[1], TEXT_MAX_SEQUENCES, 3);
+        same_streamed(&texts[1], 200 << 10, 1, true);
+        same_streamed(&texts[1], 1 << 20, 2, true);
+        same_streamed(&texts[1], 2 << 20, 1, false);
         experts_are_chosen(&texts[1]);
     }
     samples_follow_logits();

@@ -6,6 +6,9 @@ WEIGHTS.npz is what training/moe_text/export_weights.py writes. A run takes the 
 number each (`tokens` in a row, `lengths` and `past` a text), and gives the logits of what follows each. Keys and values
 of the last 128 characters are states.
 
+Each router but the first is told, before the experts of the layer before it, what it will probably choose: the router
+itself, run early, foresees about four of five choices (training/moe_text).
+
 Every expert is a block of its own, `layerL.expertE`, with its own record in the file: they can be streamed. Everything
 else stays resident.
 """
@@ -61,12 +64,21 @@ def expert(g, rows, weights, layer, index):
     return g.linear(hidden, f"{name}.down", weights.take(f"{source}.down")[index], weights.take(f"{source}.down_bias")[index])
 
 
+def look_ahead(g, x, weights, layer):
+    """Tells the router of the layer after this one what it would choose now, before the experts of this one."""
+    source, name = f"layers.{layer + 1}", f"layer{layer}.ahead"
+    rows = norm(g, x, weights, f"{source}.norm2", f"{name}.norm2")
+    g.look_ahead(g.linear(rows, f"{name}.router", weights.take(f"{source}.experts.router")), f"layer{layer + 1}.route")
+
+
 def mixture(g, x, weights, layer):
     """x + the two best experts of sixteen, weighed by their shares."""
     name = f"layer{layer}"
     rows = norm(g, x, weights, f"layers.{layer}.norm2", f"{name}.norm2")
     share = g.softmax(g.linear(rows, f"{name}.router", weights.take(f"layers.{layer}.experts.router")))
     router = g.route(share, f"{name}.route", "topk", EXPERTS, k=2, normalise=1)
+    if layer + 1 < LAYERS:
+        look_ahead(g, x, weights, layer)
     results = []
     for index in range(EXPERTS):
         with g.branch(router, index, f"{name}.expert{index}", rows) as chosen:

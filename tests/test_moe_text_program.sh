@@ -1,9 +1,9 @@
 #!/bin/sh
-# test_moe_text.sh - the text program: the same text however it is run, prompts, and errors that say what is wrong.
+# test_moe_text_program.sh - the text program: the same text however it is run, prompts, and errors that say what is wrong.
 set -u
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
 passed=0 failed=0
-work="$BUILD/tests/moe_text"
+work="$BUILD/tests/moe_text_program"
 rm -rf "$work" && mkdir -p "$work" || exit 1
 
 # check NAME COMMAND...
@@ -94,6 +94,26 @@ check "tells speed and memory" grep -q 'characters in .* a second' "$work/stats.
 check "--help" writes help --help
 check "lists the options" grep -q -- '--temperature T' "$work/help"
 
+# Experts that come and go change nothing but the time.
+for slots in "200K" "600K --speculate off" "1M --policy lru --threads 2" "2M --policy lfu" "100M"; do
+    check "--slots $slots" eval "writes slots --length 600 --seed 3 --slots $slots"
+    check "writes the same" same plain slots
+done
+check "--slots, three texts" writes three_slots --sequences 3 --length 200 --seed 9 --prompt "Then " --slots 1M --stats
+check "writes the same" same three three_slots
+check "tells what was read" grep -q 'MB, .* a character' "$work/three_slots.err"
+check "and how good guesses were" grep -q 'look-ahead: .* right' "$work/three_slots.err"
+check "--profile and --trace" writes profiled --length 600 --seed 3 --slots 1M --profile "$work/p.bin" --trace "$work/t.json"
+check "write the same" same plain profiled
+check "and a profile" test -s "$work/p.bin"
+check "and a trace that names experts" grep -q 'layer3.expert' "$work/t.json"
+
+check "too few slots are refused" refuses 1 "slots" --slots 1K
+check "slots that are no number" refuses 2 "expected bytes, such as 600K or 2M" --slots 2G
+check "a policy that does not run" refuses 2 "expected reuse, lru or lfu" --policy belady
+check "speculation that is neither" refuses 2 "expected on or off" --speculate yes
+check "a profile that cannot be made" refuses 1 "none/p: " --profile "$work/none/p"
+check "a trace that cannot be made" refuses 1 "none/t: " --trace "$work/none/t"
 check "an unknown option is refused" refuses 2 "unknown option --lenght" --lenght 5
 check "a word that is no option" refuses 2 "a prompt is --prompt TEXT" hello
 check "an option without its value" refuses 2 "expected a value" --seed
