@@ -12,6 +12,7 @@
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
 #define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
 
 /* ------------------------------------------------------------------------------------------------ making one */
@@ -34,6 +35,10 @@ static void carve_stream(stream_carver *c, const bs_stream_facts *f, bs_stream *
     s->slots = stream_carve(c, units, sizeof *s->slots);
     s->stages = stream_carve(c, stages, sizeof *s->stages);
     s->rate = stream_carve(c, uses, sizeof *s->rate);
+    s->recent = stream_carve(c, uses, sizeof *s->recent);
+    s->interval = stream_carve(c, uses, sizeof *s->interval);
+    s->deviation = stream_carve(c, uses, sizeof *s->deviation);
+    s->needed_at = stream_carve(c, uses, sizeof *s->needed_at);
     s->score = stream_carve(c, uses, sizeof *s->score);
     s->chosen = stream_carve(c, uses, 1);
     s->expected = stream_carve(c, uses, 1);
@@ -65,9 +70,9 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
         for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
             stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
-        stage->error_transition = stage->error_frequency = 0.25;
+        stage->error_transition = stage->error_frequency = stage->error_rate = stage->error_recent = 0.25;
         for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
-            s->rate[k] = facts->stages[j].router ? 0.25 : 1;
+            s->rate[k] = s->recent[k] = facts->stages[j].router ? 0.25 : 1;
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
@@ -401,7 +406,7 @@ static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
     return best;
 }
 
-/* Whether some certain need would have to wait if storage did nothing until the next visit. Before that, reading it would
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
  * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, uint64_t now)
 {
@@ -410,9 +415,11 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; facts->router == 0 && k < facts->first_unit + facts->n_units; k++)
-            if (s->slots[s->facts.uses[k]].state != BS_SLOT_READY && s->distance[s->facts.uses[k]] == ahead)
-                reading += bs_stream_read_ns(s, s->facts.uses[k]);
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
+            const int32_t unit = s->facts.uses[k];
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
+        }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)
             return true;
         until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
@@ -429,7 +436,7 @@ static bool next_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->score[k] = bs_predict_use(s, stage, k);
         for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
-            const bool may_evict = pressed || facts->router != 0;
+            const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
             const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
             if (result == GUESS_ISSUED)
                 return true;

@@ -11,13 +11,11 @@
 /* The larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the stages until it is needed again, as expected: its next visit, or after a miss of that once in 1/rate runs. */
+/* Minus the stages until it is needed again, as expected. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
     const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
-    const int32_t stage = (s->stage + ahead) % stages;
-    const double p = bs_predict_use(s, stage, s->next_use[unit]), rate = s->rate[s->next_use[unit]];
-    return -(ahead + (1 - p) * stages / (rate > 0.01 ? rate : 0.01));
+    return -(ahead + stages * bs_predict_visits(s, (s->stage + ahead) % stages, s->next_use[unit]));
 }
 
 static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }
