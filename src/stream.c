@@ -17,40 +17,28 @@
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
-typedef struct stream_carver {
-    uint8_t *base;
-    uint64_t used;
-} stream_carver;
-
-static void *stream_carve(stream_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
-static void carve_stream(stream_carver *c, const bs_stream_facts *f, bs_stream *s)
+static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
     const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
-    s->slots = stream_carve(c, units, sizeof *s->slots);
-    s->stages = stream_carve(c, stages, sizeof *s->stages);
-    s->rate = stream_carve(c, uses, sizeof *s->rate);
-    s->recent = stream_carve(c, uses, sizeof *s->recent);
-    s->interval = stream_carve(c, uses, sizeof *s->interval);
-    s->deviation = stream_carve(c, uses, sizeof *s->deviation);
-    s->needed_at = stream_carve(c, uses, sizeof *s->needed_at);
-    s->score = stream_carve(c, uses, sizeof *s->score);
-    s->chosen = stream_carve(c, uses, 1);
-    s->expected = stream_carve(c, uses, 1);
-    s->distance = stream_carve(c, units, sizeof *s->distance);
-    s->next_use = stream_carve(c, units, sizeof *s->next_use);
-    s->needed = stream_carve(c, units, sizeof *s->needed);
-    s->transitions = stream_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+    s->slots = bs_carve(c, units, sizeof *s->slots);
+    s->stages = bs_carve(c, stages, sizeof *s->stages);
+    s->rate = bs_carve(c, uses, sizeof *s->rate);
+    s->recent = bs_carve(c, uses, sizeof *s->recent);
+    s->interval = bs_carve(c, uses, sizeof *s->interval);
+    s->deviation = bs_carve(c, uses, sizeof *s->deviation);
+    s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
+    s->score = bs_carve(c, uses, sizeof *s->score);
+    s->chosen = bs_carve(c, uses, 1);
+    s->expected = bs_carve(c, uses, 1);
+    s->distance = bs_carve(c, units, sizeof *s->distance);
+    s->next_use = bs_carve(c, units, sizeof *s->next_use);
+    s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
 uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 {
-    stream_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -58,7 +46,7 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    stream_carver c = {memory, 0};
+    bs_carver c = {memory, 0};
     memset(memory, 0, (size_t)bs_stream_bytes(facts));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
