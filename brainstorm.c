@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a038476cc2e835380cd21c0cbfea071f51a8a0d4f8300ff549bff2fdd9b490a1
+ * sha256 of the parts: 816094e0529bf9dd6857f0e60ad977c1fa3c2fa010ba8abe68fcbbc0c04666a1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16197,6 +16197,9 @@ void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+/* The run goes on with this unit alone. When there is no room for it, what is there and needed later in the visit may go: it
+ * will be asked for again. */
+void bs_stream_await(bs_stream *stream, int32_t unit);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
 void bs_stream_leave(bs_stream *stream);
@@ -16843,6 +16846,16 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     slot->last_use = ++s->takes;
     *offset = slot->offset;
     return true;
+}
+
+void bs_stream_await(bs_stream *s, int32_t unit)
+{
+    uint64_t offset;
+    if (s->slots[unit].state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+        return;
+    for (int32_t i = 0; i < s->n_needed; i++)
+        if (s->needed[i] != unit && s->slots[s->needed[i]].state == BS_SLOT_READY)
+            s->slots[s->needed[i]].needed = false;
 }
 
 void bs_stream_release(bs_stream *s, int32_t unit)
@@ -19835,6 +19848,15 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
     return piece;
 }
 
+/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
+ * can then be checked as it is read. */
+static bool is_far(const bs_store *s, int32_t index, uint64_t begin)
+{
+    const bs_store_node *node = &s->nodes[index];
+    return node->end - begin > s->plan->chunk_bytes &&
+           (node->begin - begin > BS_PAGE_BYTES || staging_of(s, node, 1, begin, node->end) > s->plan->lane_bytes);
+}
+
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
 static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index, int32_t block)
 {
@@ -19852,10 +19874,10 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     } else {
         const bool first = !open || open->block != block;
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && node->end - begin > s->plan->chunk_bytes && record.head_bytes > 0) { /* too far: the head by itself */
+        if (first && is_far(s, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
             begin = node->begin;
-        } else if (node->end - begin > s->plan->chunk_bytes) {
+        } else if (is_far(s, index, begin)) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
@@ -20292,6 +20314,8 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
+        if (count == 1)
+            bs_stream_await(&s->stream, units[0] - 1);
         wake(s);
         status = wait_locked(s);
         waited = true;

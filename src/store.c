@@ -289,6 +289,8 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
+        if (count == 1)
+            bs_stream_await(&s->stream, units[0] - 1);
         wake(s);
         status = wait_locked(s);
         waited = true;

@@ -208,6 +208,16 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     return true;
 }
 
+void bs_stream_await(bs_stream *s, int32_t unit)
+{
+    uint64_t offset;
+    if (s->slots[unit].state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+        return;
+    for (int32_t i = 0; i < s->n_needed; i++)
+        if (s->needed[i] != unit && s->slots[s->needed[i]].state == BS_SLOT_READY)
+            s->slots[s->needed[i]].needed = false;
+}
+
 void bs_stream_release(bs_stream *s, int32_t unit)
 {
     s->slots[unit].pins--;

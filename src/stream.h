@@ -114,6 +114,9 @@ void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+/* The run goes on with this unit alone. When there is no room for it, what is there and needed later in the visit may go: it
+ * will be asked for again. */
+void bs_stream_await(bs_stream *stream, int32_t unit);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
 void bs_stream_leave(bs_stream *stream);
