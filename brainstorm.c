@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 816094e0529bf9dd6857f0e60ad977c1fa3c2fa010ba8abe68fcbbc0c04666a1
+ * sha256 of the parts: 8d14dbd4fcc54f264e6247af18545838ed241cff1806f091efeba569f8c90754
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15917,7 +15917,7 @@ static bool trace_add_guess(trace_maker *m, const bs_event *e)
     if (m->n_guesses == m->room_guesses)
         return false;
     if (m->guesses)
-        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject};
+        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject, e->value < 7 ? (int32_t)e->value : 7};
     m->n_guesses++;
     m->most_guesses = bs_max_i32(m->most_guesses, m->n_guesses);
     return true;
@@ -16127,7 +16127,9 @@ typedef struct bs_slot {
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
-    bool evicted_by_guess;
+    int32_t evicted_for;   /* the guess that took its place; -1 none */
+    bool guess_used;       /* the last guess of this unit was right */
+    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;
@@ -16138,15 +16140,19 @@ typedef struct bs_slot {
     double keep; /* scratch of one search for room */
 } bs_slot;
 
+#define BS_STRENGTHS 8
+
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
-    double ahead_in, ahead_out;       /* how often an expected unit, and another one, was needed */
+    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
+    double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
     int32_t before;        /* the routed stage visited before this one */
     uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
 
@@ -16161,7 +16167,7 @@ typedef struct bs_stream {
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
     uint8_t *chosen;        /* [uses] by the last visit */
-    uint8_t *expected;      /* [uses] by look-ahead, of the next visit */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
     double *score;          /* [uses] scratch of predictors */
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
@@ -16172,7 +16178,9 @@ typedef struct bs_stream {
     int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
-    double ns_per_byte; /* of reading and preparing, measured; 0 unknown */
+    uint64_t stall_ns; /* since when it stands still */
+    bool stalling;
+    double read_per_byte, prepare_per_byte; /* ns, measured; 0 unknown */
     double miss_rate;   /* how often a visit has to wait for a read */
     /* does guessing pay? */
     double gained_ns, lost_ns;
@@ -16192,18 +16200,23 @@ void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memor
 
 /* A stage is reached, and these units are needed, in this order. */
 void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them). First call of a stage forgets older ones. */
-void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
+ * choice was. The first call for a visit forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+/* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
+int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
-/* The run goes on with this unit alone. When there is no room for it, what is there and needed later in the visit may go: it
- * will be asked for again. */
-void bs_stream_await(bs_stream *stream, int32_t unit);
+/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
+ * may go: it is asked for again when it is taken. */
+void bs_stream_wait(bs_stream *stream);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
 void bs_stream_leave(bs_stream *stream);
-void bs_stream_stalled(bs_stream *stream, uint64_t ns);
+/* The run stands still for weights from `now` on; and goes on. */
+void bs_stream_stall(bs_stream *stream, uint64_t now);
+void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 /* --------------------------------------------------------------------------------------------- the reader side */
 
@@ -16217,11 +16230,10 @@ typedef struct bs_stream_chunk {
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
 bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
-/* The chunk's bytes are here, and are being prepared: storage is free for another guess. */
-void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk);
-/* status: of reading, checking and preparing it. Returns whether its unit is complete. */
-bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
-                    uint64_t now);
+/* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
+void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
+/* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now);
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
@@ -16231,7 +16243,8 @@ bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
 int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
 void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
-void bs_slots_give_up(bs_stream *stream, int32_t unit, bool for_guess);
+/* for_guess: the unit that takes the place, when it is a guess; else -1. */
+void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
 /* stream_predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
@@ -16242,10 +16255,24 @@ void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, in
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
-/* What reading a unit takes, by what was measured so far. */
+/* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
+static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+{
+    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 32768;
+    const uint64_t wanted = share > least ? share : least;
+    return wanted < chunk_bytes ? wanted : chunk_bytes;
+}
+
+/* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
-    return (double)s->facts.units[unit].read_bytes * s->ns_per_byte;
+    return (double)s->facts.units[unit].read_bytes * s->read_per_byte;
+}
+
+static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
+{
+    const bs_stream_unit *u = &s->facts.units[unit];
+    return bs_stream_read_ns(s, unit) + (double)u->read_bytes / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
 }
 
 #endif
@@ -16361,16 +16388,16 @@ static void count_waste(bs_stream *s, int32_t unit)
     slot->guessed = false;
 }
 
-void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
+void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
 {
     bs_slot *slot = &s->slots[unit];
     const bool loading = slot->state != BS_SLOT_READY;
     s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
     s->stats.evictions += !loading;
     if (s->watch && slot->state != BS_SLOT_DROPPED)
-        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess);
+        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess >= 0);
     count_waste(s, unit);
-    slot->evicted_by_guess = for_guess && !loading;
+    slot->evicted_for = loading ? -1 : for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
@@ -16385,13 +16412,15 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     const uint64_t bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
-        bs_slots_give_up(s, u, guessed);
+        bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
     slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;
+    slot->guess_used = slot->guess_used && !guessed;
+    slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
     s->slots_used += bytes;
     if (s->slots_used > s->stats.resident_peak_bytes)
@@ -16505,13 +16534,20 @@ static bool follows_directly(const bs_stream *s, int32_t stage)
     }
 }
 
+/* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
+static bool was_resident(const bs_stream *s, int32_t use)
+{
+    const bs_slot *slot = &s->slots[s->facts.uses[use]];
+    return slot->state == BS_SLOT_READY && !slot->guessed;
+}
+
 double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
 {
     const bs_stage_state *state = &s->stages[stage];
     if (s->facts.stages[stage].router == 0)
         return 1;
     if (state->told)
-        return s->expected[use] ? state->ahead_in : state->ahead_out;
+        return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
     if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
         return transition_probability(s, stage, use);
     return s->rate[use];
@@ -16587,14 +16623,15 @@ static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        inside += s->expected[k];
-        right += s->expected[k] && is_needed(units, count, s->facts.uses[k]);
+        const bool came = is_needed(units, count, s->facts.uses[k]);
+        inside += s->expected[k] != 0;
+        right += s->expected[k] && came;
+        if (s->expected[k])
+            average(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came);
     }
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;
     p->needed += (uint64_t)count;
-    if (inside > 0)
-        average(&state->ahead_in, (double)right / inside);
     if (inside < stage->n_units)
         average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
 }
@@ -16702,12 +16739,15 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     for (int32_t j = 0; j < facts->n_stages; j++) {
         bs_stage_state *stage = &s->stages[j];
         stage->compute_ns = -1;
-        stage->ahead_in = 0.5;
+        for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
+            stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
         stage->error_transition = stage->error_frequency = 0.25;
         for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
             s->rate[k] = facts->stages[j].router ? 0.25 : 1;
     }
+    for (int32_t u = 0; u < facts->n_units; u++)
+        s->slots[u].evicted_for = -1;
     s->stage = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
@@ -16756,8 +16796,8 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double read = bs_stream_read_ns(s, unit), gone = (double)(now - slot->load_start);
-    return slot->state == BS_SLOT_READY || gone > read ? read : gone;
+    const double load = bs_stream_load_ns(s, unit), gone = (double)(now - slot->load_start);
+    return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
 /* How the unit stands when it is needed; an unfinished guess becomes demand where it is. */
@@ -16774,9 +16814,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
-    if (slot->outcome == BS_USE_MISS && slot->evicted_by_guess)
-        lose(s, bs_stream_read_ns(s, unit));
-    slot->evicted_by_guess = false;
+    if (slot->outcome == BS_USE_MISS && slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
+        lose(s, bs_stream_load_ns(s, unit)); /* a right guess would have had to make room all the same */
+    slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
             return; /* for the second time in one visit */
@@ -16790,7 +16830,7 @@ static void drop_passed(bs_stream *s)
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         const int32_t unit = s->facts.uses[k];
         if (s->slots[unit].state == BS_SLOT_LOADING && !s->slots[unit].needed)
-            bs_slots_give_up(s, unit, false);
+            bs_slots_give_up(s, unit, -1);
     }
 }
 
@@ -16815,7 +16855,7 @@ void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t 
     s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
 }
 
-void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
+void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t strength)
 {
     const bs_stream_stage *facts = &s->facts.stages[stage];
     if (!s->stages[stage].told)
@@ -16824,7 +16864,20 @@ void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
     s->stages[stage].told = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
         if (s->facts.uses[k] == unit)
-            s->expected[k] = 1;
+            s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));
+}
+
+int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
+{
+    static const double limits[BS_STRENGTHS - 1] = {0.125, 0.25, 0.5, 1, 1.5, 2, 3};
+    double *usual = &s->stages[stage].margin;
+    int32_t strength = 0;
+    if (!(margin >= 0) || isinf(margin))
+        return 0;
+    while (strength < BS_STRENGTHS - 1 && margin > limits[strength] * *usual)
+        strength++;
+    *usual += (margin - *usual) / (*usual > 0 ? 64 : 1);
+    return strength;
 }
 
 bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
@@ -16836,8 +16889,10 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
             demand(s, unit, s->visit_ns);
         return false;
     }
-    if (slot->guessed)
+    if (slot->guessed) {
         s->stats.useful_guesses++;
+        slot->guess_used = true;
+    }
     slot->guessed = false;
     slot->needed = false;
     slot->pins++;
@@ -16848,13 +16903,25 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     return true;
 }
 
-void bs_stream_await(bs_stream *s, int32_t unit)
+/* Where units of one visit are used one after the other, the first may find no room because of the next. */
+void bs_stream_wait(bs_stream *s)
 {
-    uint64_t offset;
-    if (s->slots[unit].state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
-        return;
-    for (int32_t i = 0; i < s->n_needed; i++)
-        if (s->needed[i] != unit && s->slots[s->needed[i]].state == BS_SLOT_READY)
+    bool blocked = false;
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        if (s->slots[u].in_flight > 0 || s->slots[u].pins > 0)
+            return; /* there will be a change without this */
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const int32_t unit = s->needed[i];
+        const bs_slot *slot = &s->slots[unit];
+        uint64_t offset;
+        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+            continue;
+        if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+            return; /* it can be read */
+        blocked = true;
+    }
+    for (int32_t i = 0; blocked && i < s->n_needed; i++)
+        if (s->slots[s->needed[i]].state == BS_SLOT_READY)
             s->slots[s->needed[i]].needed = false;
 }
 
@@ -16870,10 +16937,22 @@ void bs_stream_leave(bs_stream *s)
     s->n_needed = 0;
 }
 
-void bs_stream_stalled(bs_stream *s, uint64_t ns)
+void bs_stream_stall(bs_stream *s, uint64_t now)
 {
-    s->stalled_ns += ns;
-    s->stats.stall_ns += ns;
+    s->stalling = true;
+    s->stall_ns = now;
+}
+
+static uint64_t stalled_so_far(const bs_stream *s, uint64_t now)
+{
+    return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
+}
+
+void bs_stream_resume(bs_stream *s, uint64_t now)
+{
+    s->stats.stall_ns += stalled_so_far(s, now) - s->stalled_ns;
+    s->stalled_ns = stalled_so_far(s, now);
+    s->stalling = false;
 }
 
 /* ------------------------------------------------------------------------------------------------ what to read */
@@ -16913,7 +16992,20 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     return false;
 }
 
-/* Computing time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+/* While what the run waits for is being prepared, storage is idle. */
+static double waiting_for_lanes(const bs_stream *s)
+{
+    double ns = 0;
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
+        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
+            ns = chunk;
+    }
+    return ns;
+}
+
+/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
@@ -16923,7 +17015,8 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
             return (double)INFINITY;
         ns += stage;
     }
-    const double gone = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    ns += waiting_for_lanes(s);
+    const double gone = (double)(now - s->visit_ns) - (double)stalled_so_far(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
@@ -16935,7 +17028,8 @@ static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
-        ns += needed * bs_stream_read_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : 1 - p);
     }
     return ns;
 }
@@ -16959,10 +17053,10 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
         s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
         return GUESS_NOT_WORTH;
-    const double until = time_until(s, ahead, now), read = bs_stream_read_ns(s, unit), p = bs_predict_use(s, stage, use);
+    const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
     const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * read)
+    if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
     if (begun)
         return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
@@ -17029,37 +17123,36 @@ bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     bool waiting;
     if (next_demand(s, now, chunk, &waiting))
         return true;
-    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->ns_per_byte <= 0)
+    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->read_per_byte <= 0)
         return false;
     return next_guess(s, now, chunk);
 }
 
 /* ---------------------------------------------------------------------------------------------- what was read */
 
-static void measure_read(bs_stream *s, uint64_t bytes, uint64_t ns)
+static void measure(double *per_byte, uint64_t bytes, uint64_t ns)
 {
     const double sample = bytes ? (double)ns / (double)bytes : 0;
-    s->stats.bytes_read += bytes;
     if (bytes)
-        s->ns_per_byte = s->ns_per_byte > 0 ? s->ns_per_byte + (sample - s->ns_per_byte) / 16 : sample;
+        *per_byte = *per_byte > 0 ? *per_byte + (sample - *per_byte) / 16 : sample;
 }
 
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->needed)
+    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else a load anew is waited for */
         slot->failed = status;
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
     if (slot->state == BS_SLOT_LOADING)
-        bs_slots_give_up(s, unit, false);
+        bs_slots_give_up(s, unit, -1);
 }
 
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     const bool before = now - s->visit_ns < ns; /* it began before the visit did */
-    if (chunk->demanded || s->slots[chunk->unit].needed || !before || s->n_needed == 0)
+    if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
@@ -17069,31 +17162,33 @@ static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t n
         }
 }
 
-void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk)
+void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now)
 {
-    s->reading -= !chunk->arrived;
     chunk->arrived = true;
+    s->reading--;
+    s->stats.bytes_read += bytes;
+    s->stats.read_ns += ns;
+    measure(&s->read_per_byte, bytes, ns);
+    measure_delay(s, chunk, ns, now);
 }
 
 bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now)
 {
     bs_slot *slot = &s->slots[chunk->unit];
-    bs_stream_arrived(s, chunk);
-    measure_read(s, bytes, ns);
-    measure_delay(s, chunk, ns, now);
+    if (!chunk->arrived)
+        bs_stream_arrived(s, chunk, 0, 0, now);
+    s->stats.prepare_ns += ns;
+    if (status == BS_OK)
+        measure(&s->prepare_per_byte, bytes, ns);
     if (chunk->generation != slot->generation)
         return false; /* of a load that is no more */
     slot->in_flight--;
-    if (slot->state == BS_SLOT_DROPPED) {
-        if (slot->in_flight == 0)
-            bs_slots_give_up(s, chunk->unit, false);
-        return false;
-    }
-    if (status != BS_OK) {
+    slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
+    if (status != BS_OK)
         chunk_failed(s, chunk->unit, status);
-        return false;
-    }
-    if (++slot->done < s->facts.units[chunk->unit].n_chunks)
+    if (slot->state == BS_SLOT_DROPPED && slot->in_flight == 0)
+        bs_slots_give_up(s, chunk->unit, -1);
+    if (slot->state != BS_SLOT_LOADING || slot->done < s->facts.units[chunk->unit].n_chunks)
         return false;
     slot->state = BS_SLOT_READY;
     s->stats.loads++;
@@ -17182,12 +17277,10 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
     r->now = when > r->now ? when : r->now;
     if (!lane->chunk.arrived) {
-        bs_stream_arrived(&r->stream, &lane->chunk);
-        r->stream.stats.read_ns += lane->arrives - lane->start;
+        bs_stream_arrived(&r->stream, &lane->chunk, lane->bytes, lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        r->stream.stats.prepare_ns += lane->done - lane->arrives;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->start, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->arrives, r->now);
     }
     fill_lanes(r);
 }
@@ -17208,17 +17301,19 @@ static void compute(replay *r, uint64_t ns)
 /* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
-    const uint64_t since = r->now;
     for (;;) {
         for (int32_t i = 0; i < v->n_uses; i++) {
             uint64_t offset;
             bs_status failed;
             if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
-                bs_stream_stalled(&r->stream, r->now - since);
+                if (r->stream.stalling)
+                    bs_stream_resume(&r->stream, r->now);
                 return i;
             }
         }
         uint64_t when = 0;
+        if (!r->stream.stalling)
+            bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
         if (!lane)
@@ -17227,11 +17322,16 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
     }
 }
 
-static bs_status visit(replay *r, const bs_trace_visit *v, bool *done)
+static void expect(replay *r, const bs_trace_guess *guess)
+{
+    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
+}
+
+static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++)
-        bs_stream_expect(&r->stream, r->trace->guesses[v->first_guess + i].stage, r->trace->guesses[v->first_guess + i].unit);
+        expect(r, &r->trace->guesses[v->first_guess + i]);
     for (int32_t i = 0; i < v->n_uses; i++) {
         r->wanted[i] = r->trace->uses[v->first_use + i].unit;
         done[i] = false;
@@ -17401,7 +17501,7 @@ static bool trace_is_sound(const bs_trace *t)
     for (int32_t i = 0; sound && i < t->n_uses; i++)
         sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
     for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units;
+        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
     return sound;
 }
 
@@ -17431,8 +17531,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
 static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
-    const uint64_t chunk = (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144);
     for (int32_t u = 0; u < t->n_units; u++) {
+        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
         const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
         r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
         r->units[u].read_bytes = t->units[u].read_bytes;
@@ -17512,7 +17612,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     r->stream.future = r->future;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < trace->n_visits && status == BS_OK; k++)
-        status = visit(r, &trace->visits[k], r->resident);
+        status = replay_visit(r, &trace->visits[k], r->resident);
     result->stats = r->stream.stats;
     result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
     sum_predictions(r, result->predictions);
@@ -19665,6 +19765,7 @@ typedef struct bs_store_tensor {
 
 typedef struct bs_store_node {
     int32_t node;
+    int32_t block; /* of the record that holds its weights */
     int32_t first_tensor, n_tensors;
     uint64_t begin, end; /* in storage, of all its tensors */
 } bs_store_node;
@@ -19731,7 +19832,7 @@ void bs_store_close(bs_store *store);
 /* The run's side. Units count from 1, as in the plan. */
 void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
 void bs_store_leave(bs_store *store);
-void bs_store_expect(bs_store *store, int32_t stage, int32_t unit); /* unit 0: nothing */
+void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`). */
@@ -19768,7 +19869,7 @@ void bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs
  * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
  * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
  * Relies on store.h. Must never trust where a source says that weights are. */
-/* #include "store.h" */
+/* #include "store_load.h" */
 
 /* ---------------------------------------------------------------------------------------------- finding them */
 
@@ -19776,6 +19877,7 @@ typedef struct store_planner {
     bs_store *s;
     bs_error *error;
     int32_t n_nodes, n_tensors, n_pieces;
+    uint64_t chunk; /* bytes of the pieces of this unit */
 } store_planner;
 
 static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
@@ -19796,7 +19898,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
 }
 
 /* All weights of a node lie in one record. */
-static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, int32_t *record)
+static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
     const bs_node *node = &g->nodes[n];
@@ -19812,10 +19914,10 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, in
         const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
         if (status != BS_OK)
             return status;
-        if (i > 0 && block != *record)
+        if (i > 0 && block != found->block)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
-        *record = block;
+        found->block = block;
         found->begin = tensor->offset < found->begin ? tensor->offset : found->begin;
         found->end = tensor->offset + tensor->bytes > found->end ? tensor->offset + tensor->bytes : found->end;
     }
@@ -19848,36 +19950,28 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
     return piece;
 }
 
-/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
- * can then be checked as it is read. */
-static bool is_far(const bs_store *s, int32_t index, uint64_t begin)
-{
-    const bs_store_node *node = &s->nodes[index];
-    return node->end - begin > s->plan->chunk_bytes &&
-           (node->begin - begin > BS_PAGE_BYTES || staging_of(s, node, 1, begin, node->end) > s->plan->lane_bytes);
-}
-
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
-static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index, int32_t block)
+static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
+    const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
     if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
         node->end > bs_add_u64(record.offset, record.bytes))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
-    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= s->plan->chunk_bytes &&
+    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
         staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
         open->end = node->end;
         open->n_nodes++;
     } else {
         const bool first = !open || open->block != block;
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && is_far(s, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
+        if (first && node->end - begin > p->chunk && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
             begin = node->begin;
-        } else if (is_far(s, index, begin)) {
+        } else if (node->end - begin > p->chunk) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
@@ -19909,25 +20003,39 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
     return BS_OK;
 }
 
+/* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
+static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
+{
+    bs_store *s = p->s;
+    bs_store_unit *unit = &s->units[u];
+    unit->first_node = p->n_nodes;
+    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
+        if (s->plan->nodes[n].unit != u + 1)
+            continue;
+        bs_store_node *node = &s->nodes[p->n_nodes];
+        const bs_status status = find_node(p, n, node);
+        if (status != BS_OK)
+            return status;
+        *bytes = bs_add_u64(*bytes, node->end - node->begin);
+        p->n_nodes++;
+    }
+    unit->n_nodes = p->n_nodes - unit->first_node;
+    return BS_OK;
+}
+
 static bs_status plan_unit(store_planner *p, int32_t u)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
-    unit->first_node = p->n_nodes;
+    uint64_t bytes = 0;
+    bs_status status = find_unit(p, u, &bytes);
+    p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
-    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        int32_t block = 0;
-        if (s->plan->nodes[n].unit != u + 1)
-            continue;
-        bs_store_node *node = &s->nodes[p->n_nodes];
-        bs_status status = find_node(p, n, node, &block);
-        status = status == BS_OK ? add_node(p, unit, node, p->n_nodes, block) : status;
-        if (status != BS_OK)
-            return status;
-        p->n_nodes++;
-    }
-    unit->n_nodes = p->n_nodes - unit->first_node;
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes && status == BS_OK; k++)
+        status = add_node(p, unit, &s->nodes[k], k);
+    if (status != BS_OK)
+        return status;
     unit->n_pieces = p->n_pieces - unit->first_piece;
     facts->slot_bytes = bs_align_u64(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
@@ -19938,7 +20046,7 @@ static bs_status plan_unit(store_planner *p, int32_t u)
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0};
+    store_planner p = {s, error, 0, 0, 0, 0};
     bs_status status = BS_OK;
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);
@@ -20129,23 +20237,22 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    bs_stream_arrived(&s->stream, chunk);
+    const uint64_t bytes = piece->end - piece->begin;
+    bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
         bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
-    const uint64_t done = store_now(s), bytes = piece->end - piece->begin;
+    const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
     lock(s);
-    s->stream.stats.read_ns += arrived - start;
-    s->stream.stats.prepare_ns += done - arrived;
     const bs_slot *slot = &s->stream.slots[chunk->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
-    if (bs_stream_done(&s->stream, chunk, status, bytes, done - start, done))
+    if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
         record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
     wake(s);
 }
@@ -20259,14 +20366,15 @@ void bs_store_leave(bs_store *s)
     unlock(s);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit)
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 {
     lock(s);
-    bs_stream_expect(&s->stream, stage, unit - 1);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
+    bs_stream_expect(&s->stream, stage, unit - 1, strength);
     wake(s);
     unlock(s);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, 0, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
 
 /* Called locked. */
@@ -20314,15 +20422,16 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
-        if (count == 1)
-            bs_stream_await(&s->stream, units[0] - 1);
+        if (!waited)
+            bs_stream_stall(&s->stream, start);
+        waited = true;
+        bs_stream_wait(&s->stream);
         wake(s);
         status = wait_locked(s);
-        waited = true;
     }
     const uint64_t end = store_now(s);
     if (waited)
-        bs_stream_stalled(&s->stream, end - start);
+        bs_stream_resume(&s->stream, end);
     unlock(s);
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
@@ -20458,8 +20567,9 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
-/* The paths that the router would choose by these scores instead of its own; adds to wanted[paths]. */
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted);
+/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
+ * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
@@ -21517,20 +21627,33 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted)
+/* The best path that is not taken; -1 none. */
+static int32_t best_left(const bs_operand *score, int32_t paths, const bool *taken)
+{
+    int32_t best = -1;
+    for (int32_t p = 0; p < paths; p++)
+        if (!taken[p] && (best < 0 || score_above(score, p, best)))
+            best = p;
+    return best;
+}
+
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
-    const int32_t rows = c->domains[c->session->graph->values[score].domain].count;
+    const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
+    for (int32_t p = 0; p < paths; p++)
+        margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
         bool taken[BS_MAX_PATHS] = {false};
         bs_operand o;
         bs_operand_make(c, score, row, &o);
-        for (int32_t k = 0; k < info->max_paths_per_cell; k++) {
-            int32_t best = -1;
-            for (int32_t p = 0; p < info->desc->paths; p++)
-                if (!taken[p] && (best < 0 || score_above(&o, p, best)))
-                    best = p;
-            taken[best] = wanted[best] = true;
+        for (int32_t k = 0; k < info->max_paths_per_cell; k++)
+            taken[best_left(&o, paths, taken)] = true;
+        const int32_t other = best_left(&o, paths, taken);
+        for (int32_t p = 0; p < paths; p++) {
+            const float margin = !taken[p] || other < 0 ? 0 : score_at(&o, p) - score_at(&o, other);
+            if (taken[p] && margins[p] < (margin > 0 ? margin : 0)) /* a NaN too is a choice */
+                margins[p] = margin > 0 ? margin : 0;
         }
     }
 }
@@ -22125,21 +22248,22 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    bool wanted[BS_MAX_PATHS] = {false};
+    float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], wanted);
+    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
         for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
             const int32_t unit = s->plan->stage_units[k] + 1;
-            if (!wanted[s->graph->domains[s->plan->units[unit].domain].path])
+            const float margin = margins[s->graph->domains[s->plan->units[unit].domain].path];
+            if (margin < 0)
                 continue;
-            bs_store_expect(&s->store, j, unit);
+            bs_store_expect(&s->store, j, unit, (double)margin);
             any = true;
         }
         if (stage->router == router && !any)
-            bs_store_expect(&s->store, j, 0);
+            bs_store_expect(&s->store, j, 0, 0);
     }
 }
 
@@ -23230,7 +23354,7 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
     if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
-    model_replay replay = {model, graph, error, 1, desc ? desc->code_bits : 0};
+    model_replay stored = {model, graph, error, 1, desc ? desc->code_bits : 0};
     bs_model_walk walk;
     bs_model_node node;
     bs_status status = bs_graph_check(graph, error);
@@ -23240,9 +23364,9 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
     for (int32_t i = 0; status == BS_OK && i < model->n_nodes; i++) {
         status = bs_model_walk_next(&walk, &node, error);
         if (status == BS_OK)
-            status = replay_node(&replay, &node, i);
+            status = replay_node(&stored, &node, i);
     }
-    return status == BS_OK ? replay_end(&replay) : status;
+    return status == BS_OK ? replay_end(&stored) : status;
 }
 /* ==== end src/model_build.c =================================================================== */
 

@@ -120,7 +120,7 @@ static bool trace_add_guess(trace_maker *m, const bs_event *e)
     if (m->n_guesses == m->room_guesses)
         return false;
     if (m->guesses)
-        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject};
+        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject, e->value < 7 ? (int32_t)e->value : 7};
     m->n_guesses++;
     m->most_guesses = bs_max_i32(m->most_guesses, m->n_guesses);
     return true;

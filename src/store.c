@@ -104,23 +104,22 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    bs_stream_arrived(&s->stream, chunk);
+    const uint64_t bytes = piece->end - piece->begin;
+    bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
         bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
-    const uint64_t done = store_now(s), bytes = piece->end - piece->begin;
+    const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
     lock(s);
-    s->stream.stats.read_ns += arrived - start;
-    s->stream.stats.prepare_ns += done - arrived;
     const bs_slot *slot = &s->stream.slots[chunk->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
-    if (bs_stream_done(&s->stream, chunk, status, bytes, done - start, done))
+    if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
         record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
     wake(s);
 }
@@ -234,14 +233,15 @@ void bs_store_leave(bs_store *s)
     unlock(s);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit)
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 {
     lock(s);
-    bs_stream_expect(&s->stream, stage, unit - 1);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
+    bs_stream_expect(&s->stream, stage, unit - 1, strength);
     wake(s);
     unlock(s);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, 0, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
 
 /* Called locked. */
@@ -289,15 +289,16 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
-        if (count == 1)
-            bs_stream_await(&s->stream, units[0] - 1);
+        if (!waited)
+            bs_stream_stall(&s->stream, start);
+        waited = true;
+        bs_stream_wait(&s->stream);
         wake(s);
         status = wait_locked(s);
-        waited = true;
     }
     const uint64_t end = store_now(s);
     if (waited)
-        bs_stream_stalled(&s->stream, end - start);
+        bs_stream_resume(&s->stream, end);
     unlock(s);
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);

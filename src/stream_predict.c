@@ -103,13 +103,20 @@ static bool follows_directly(const bs_stream *s, int32_t stage)
     }
 }
 
+/* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
+static bool was_resident(const bs_stream *s, int32_t use)
+{
+    const bs_slot *slot = &s->slots[s->facts.uses[use]];
+    return slot->state == BS_SLOT_READY && !slot->guessed;
+}
+
 double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
 {
     const bs_stage_state *state = &s->stages[stage];
     if (s->facts.stages[stage].router == 0)
         return 1;
     if (state->told)
-        return s->expected[use] ? state->ahead_in : state->ahead_out;
+        return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
     if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
         return transition_probability(s, stage, use);
     return s->rate[use];
@@ -185,14 +192,15 @@ static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        inside += s->expected[k];
-        right += s->expected[k] && is_needed(units, count, s->facts.uses[k]);
+        const bool came = is_needed(units, count, s->facts.uses[k]);
+        inside += s->expected[k] != 0;
+        right += s->expected[k] && came;
+        if (s->expected[k])
+            average(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came);
     }
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;
     p->needed += (uint64_t)count;
-    if (inside > 0)
-        average(&state->ahead_in, (double)right / inside);
     if (inside < stage->n_units)
         average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
 }

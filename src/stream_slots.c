@@ -107,16 +107,16 @@ static void count_waste(bs_stream *s, int32_t unit)
     slot->guessed = false;
 }
 
-void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
+void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
 {
     bs_slot *slot = &s->slots[unit];
     const bool loading = slot->state != BS_SLOT_READY;
     s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
     s->stats.evictions += !loading;
     if (s->watch && slot->state != BS_SLOT_DROPPED)
-        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess);
+        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess >= 0);
     count_waste(s, unit);
-    slot->evicted_by_guess = for_guess && !loading;
+    slot->evicted_for = loading ? -1 : for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
@@ -131,13 +131,15 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     const uint64_t bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
-        bs_slots_give_up(s, u, guessed);
+        bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
     slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;
+    slot->guess_used = slot->guess_used && !guessed;
+    slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
     s->slots_used += bytes;
     if (s->slots_used > s->stats.resident_peak_bytes)

@@ -337,8 +337,8 @@ static void test_trace_figures(void)
         synth_event(BS_EVENT_READ, 5, 0, 1000, 1000, 2000), /* two lanes, at the same time for 500 */
         synth_event(BS_EVENT_READ, 6, 0, 1000, 1500, 2500),
         synth_event(BS_EVENT_PREPARE, 5, 0, 1000, 2000, 2250),
-        synth_event(BS_EVENT_GUESS, 6, 2, 0, 1150, 1150),
-        synth_event(BS_EVENT_GUESS, -1, 2, 0, 1150, 1150),
+        synth_event(BS_EVENT_GUESS, 6, 2, 3, 1150, 1150),
+        synth_event(BS_EVENT_GUESS, -1, 2, 99, 1150, 1150),
         synth_event(BS_EVENT_USE, 2, 1, BS_USE_HIT, 1120, 1140),
         synth_event(BS_EVENT_USE, 3, 1, BS_USE_LATE, 1140, 1160),
         synth_event(BS_EVENT_USE, 2, 1, BS_USE_HIT, 1160, 1170), /* again */
@@ -370,7 +370,7 @@ static void test_trace_figures(void)
               t.uses[1].compute_ns == 30 && t.uses[2].compute_ns == 20 && t.uses[2].outcome == BS_USE_LATE,
           "uses are those of the stage, in order, and one a unit");
     check(t.visits[3].n_uses == 1 && t.uses[4].unit == 8 && t.uses[4].outcome == -1, "uses without their stage are left out");
-    check(t.visits[1].n_guesses == 2 && t.guesses[0].stage == 2 && t.guesses[0].unit == 6 && t.guesses[1].unit == -1 &&
+    check(t.visits[1].n_guesses == 2 && t.guesses[0].stage == 2 && t.guesses[0].unit == 6 && t.guesses[0].strength == 3 && t.guesses[1].unit == -1 && t.guesses[1].strength == 7 &&
               t.visits[0].n_guesses == 0 && t.visits[2].n_guesses == 0,
           "look-aheads belong to the visit they were made in");
     check(t.ns_per_byte == 0.75, "reads at the same time share the device: %g ns a byte", t.ns_per_byte);

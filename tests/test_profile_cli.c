@@ -1,5 +1,5 @@
 /* test_profile_cli.c - `brainstorm profile`, `replay` and `trace` on a profile whose figures are known, and Chrome traces:
- * in pieces of any size, of any events. Needs python3 for what is said of JSON; without it those checks are left out. */
+ * in pieces of any size, of any events. Needs python3 for what is said of JSON; without it, or without the programs, those checks are left out. */
 #include "check.h"
 #include "profile_synth.h"
 #include "profile_cache.h"
@@ -14,6 +14,27 @@ static const char *environment(const char *name, const char *otherwise)
 {
     const char *value = getenv(name);
     return value && *value ? value : otherwise;
+}
+
+static int have_program(void)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/brainstorm", environment("BUILD", "build"));
+    FILE *f = fopen(path, "rb");
+    return f && fclose(f) == 0;
+}
+
+/* The folder of the tests' own files, where there is one. */
+static void find_folder(void)
+{
+    char path[300];
+    snprintf(folder, sizeof folder, "%s/tests", environment("BUILD", "build"));
+    snprintf(path, sizeof path, "%s/profile_cli.out", folder);
+    FILE *f = fopen(path, "wb");
+    if (f)
+        fclose(f);
+    else
+        snprintf(folder, sizeof folder, "%s", environment("TMPDIR", "/tmp"));
 }
 
 /* Both streams into `output`; returns the exit status. */
@@ -334,16 +355,22 @@ int main(void)
     synth_net net;
     synth_bytes b = synth_profile(40, &net), empty = synth_profile(0, NULL);
     check_seed(7);
-    snprintf(folder, sizeof folder, "%s/tests", environment("BUILD", "build"));
+    find_folder();
     char probe[300];
     snprintf(probe, sizeof probe, "%s -c 0", environment("PYTHON", "python3"));
     python_missing = shell(probe) != 0;
     write_bytes("synth.bsp", &b);
     write_bytes("empty.bsp", &empty);
-    test_profile_text(&net);
-    test_profile_json(&net);
-    test_replay();
-    test_trace(&b);
+    if (have_program()) {
+        test_profile_text(&net);
+        test_profile_json(&net);
+        test_replay();
+        test_trace(&b);
+    } else {
+        printf("the programs are not built: their commands are left out\n");
+        skipped += 4;
+        trace_in_pieces(&b, "synth.json", b.n);
+    }
     test_caches();
     test_sink();
     test_trace_of_anything();
@@ -351,6 +378,6 @@ int main(void)
     synth_free(&b);
     synth_free(&empty);
     if (skipped > 0)
-        printf("%d checks left out: no python3\n%d passed, %d failed, %d skipped\n", skipped, check_passed, check_failed, skipped);
+        printf("%d checks left out\n%d passed, %d failed, %d skipped\n", skipped, check_passed, check_failed, skipped);
     return skipped > 0 ? check_failed != 0 : check_end();
 }
