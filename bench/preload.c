@@ -21,7 +21,7 @@ typedef struct bench {
     preload_options options;
     preload_result results[MAX_RESULTS];
     int32_t count;
-    bool failed;
+    bool begun, failed;
 } bench;
 
 /* --------------------------------------------------------------------------------------------------- choices */
@@ -65,8 +65,9 @@ static void measure(bench *b, preload_net *net, const preload_speed *speed, doub
 {
     if (!wanted_speed(b, speed) || b->count == MAX_RESULTS)
         return;
-    if (b->count == 0)
+    if (!b->begun)
         preload_print_head(false);
+    b->begun = true;
     if (preload_measure(net, speed, slot_percent, &b->options, &b->results[b->count]))
         preload_print(&b->results[b->count++]);
     else
@@ -120,6 +121,24 @@ static void measure_chain(bench *b)
     else
         b->failed = true;
     preload_net_close(&net);
+}
+
+static void measure_moe(bench *b)
+{
+    static const int32_t sequences[] = {1, 32};
+    if (!preload_moe_there()) {
+        printf("models/moe_text.gguf is not there: left out\n");
+        return;
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        preload_net net;
+        if (preload_moe(&net, sequences[i]))
+            for (int32_t s = 0; s < SPEEDS; s++)
+                measure(b, &net, &speeds[s], 25);
+        else
+            b->failed = true;
+        preload_net_close(&net);
+    }
 }
 
 /* ---------------------------------------------------------------------------------------------- made-up traces */
@@ -186,6 +205,8 @@ int main(int argc, char **argv)
         measure_all_paths(b);
     if (wanted(b, "livesr"))
         measure_livesr(b);
+    if (wanted(b, "moe"))
+        measure_moe(b);
     if (wanted(b, "made"))
         make_all(b);
     print_all(b);

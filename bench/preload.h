@@ -83,6 +83,12 @@ bool preload_chain(preload_net *net);
 void preload_net_close(preload_net *net);
 uint32_t preload_random(uint32_t seed); /* scrambles */
 
+/* ----------------------------------------------------------------------------------------------- preload_moe.c */
+
+/* models/moe_text.gguf, if it is there: one token of each sequence a run. */
+bool preload_moe_there(void);
+bool preload_moe(preload_net *net, int32_t sequences);
+
 /* ---------------------------------------------------------------------------------------------- preload_arms.c */
 
 /* Measures all arms at this speed with slots of so many per cent of all units' bytes. */

@@ -277,7 +277,7 @@ static int32_t clamp(double value, int32_t low, int32_t high)
     return value < low ? low : value > high ? high : (int32_t)value;
 }
 
-/* All arms see the same runs. How many there are depends on what one takes. */
+/* All arms see the same runs, in order: states depend on those before. How many there are depends on what one takes. */
 static bool take_turns(trial *t, const preload_options *options, preload_result *result)
 {
     double demand = 0, resident = 0;
@@ -288,7 +288,7 @@ static bool take_turns(trial *t, const preload_options *options, preload_result 
     result->passes = options->quick ? 3 : 5;
     result->runs = clamp(0.75 * options->seconds / result->passes / each - 1, 2, 60);
     if (!pass(t, &t->arms[ARM_SPECULATIVE], 0, 1, NULL) || !pass(t, &t->arms[ARM_DEMAND], 2, warm - 1, NULL) ||
-        !pass(t, &t->arms[ARM_SPECULATIVE], 2, warm - 1, NULL))
+        !pass(t, &t->arms[ARM_SPECULATIVE], 2, warm - 1, NULL) || !pass(t, &t->arms[ARM_RESIDENT], 2, warm - 1, NULL))
         return false;
     for (int32_t p = 0, first = 2 + warm; p < result->passes; p++, first += result->runs + 1)
         for (int32_t i = 0; i < ARMS; i++) {
@@ -348,27 +348,39 @@ static void collect(trial *t, preload_result *result)
 
 /* ------------------------------------------------------------------------------------------- before the arms */
 
+/* Bytes a second that reads of net->piece_bytes bring, one after the other. */
+static uint64_t reading_speed(const bs_weights *weights, uint64_t bytes, size_t piece)
+{
+    uint8_t *memory = malloc(piece + 4096);
+    uint8_t *buffer = memory ? memory + (4096 - (uintptr_t)memory % 4096) : NULL;
+    uint64_t read = 0;
+    const double since = bench_seconds();
+    for (uint64_t at = 0; buffer && at + piece <= bytes; at += piece)
+        if (weights->fetch(weights->user, at, buffer, piece) == BS_OK)
+            read += piece;
+    free(memory);
+    return 1 + (uint64_t)((double)read / (bench_seconds() - since));
+}
+
 uint64_t preload_disk_speed(const preload_net *net)
 {
-    flat_source source = {0};
     const size_t piece = (size_t)((net->piece_bytes + 4095) & ~(uint64_t)4095);
-    const uint64_t most = net->file.bytes < 64u << 20 ? net->file.bytes : 64u << 20;
-    uint8_t *memory = malloc(piece + 4096);
-    uint8_t *buffer = memory + (4096 - (uintptr_t)memory % 4096);
-    uint64_t read = 0;
-    if (!memory || !flat_open(&source, &net->file, bs_platform_default())) {
-        free(memory);
-        return 0;
+    const uint64_t most = 64u << 20;
+    flat_source source = {0};
+    bs_weights weights;
+    bs_model_facts facts;
+    uint64_t speed = 1;
+    if (net->model) {
+        bs_model_facts_get(net->model, &facts);
+        weights = bs_model_weights(net->model);
+        return reading_speed(&weights, facts.file_bytes < most ? facts.file_bytes : most, piece);
     }
-    const bs_weights weights = flat_weights(&source);
-    const double since = bench_seconds();
-    for (uint64_t at = 0; at + piece <= most; at += piece)
-        if (weights.fetch(&source, at, buffer, piece) == BS_OK)
-            read += piece;
-    const double took = bench_seconds() - since;
+    if (flat_open(&source, &net->file, bs_platform_default())) {
+        weights = flat_weights(&source);
+        speed = reading_speed(&weights, net->file.bytes < most ? net->file.bytes : most, piece);
+    }
     flat_close(&source);
-    free(memory);
-    return (uint64_t)((double)read / took);
+    return speed;
 }
 
 /* Rows with which a unit is computed in the time that it is read in. */
