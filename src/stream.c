@@ -134,8 +134,8 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
-    if (slot->outcome == BS_USE_MISS && slot->evicted_by_guess)
-        lose(s, bs_stream_read_ns(s, unit));
+    if (slot->evicted_by_guess) /* without guesses it might still be there, even if another guess brought it back */
+        lose(s, bs_stream_read_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5));
     slot->evicted_by_guess = false;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
@@ -332,7 +332,8 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
         return GUESS_NOT_WORTH;
     const double until = time_until(s, ahead, now), read = bs_stream_read_ns(s, unit), p = bs_predict_use(s, stage, use);
-    const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
+    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const double worth = p * (read < until ? read : until) - in_the_way;
     uint64_t offset;
     if (worth <= (1 - p) * STREAM_MARGIN * read)
         return GUESS_NOT_WORTH;
@@ -430,7 +431,7 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns < ns; /* it began before the visit did */
+    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
     if (chunk->demanded || s->slots[chunk->unit].needed || !before || s->n_needed == 0)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)

@@ -116,7 +116,8 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
     if (s->watch && slot->state != BS_SLOT_DROPPED)
         s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess);
     count_waste(s, unit);
-    slot->evicted_by_guess = for_guess && !loading;
+    if (!loading)
+        slot->evicted_by_guess = for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
