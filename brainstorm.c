@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c82e6e4996044b5f701c5bbd53e9a5d5ad52c9f79cca580010320aa84aaa9556
+ * sha256 of the parts: 3f3b0adbe1cb2f92771e4ad096f20936a512acb09f9030bcf9416670d9f0defc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16416,7 +16416,8 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
     if (s->watch && slot->state != BS_SLOT_DROPPED)
         s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess >= 0);
     count_waste(s, unit);
-    slot->evicted_for = loading ? -1 : for_guess;
+    if (!loading)
+        slot->evicted_for = for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
@@ -16884,8 +16885,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
-    if (slot->outcome == BS_USE_MISS && slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
-        lose(s, bs_stream_load_ns(s, unit)); /* a right guess would have had to make room all the same */
+    if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
+        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5)); /* a right guess would have had to make
+                                                            room all the same; another guess may have brought it back */
     slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
@@ -17124,7 +17126,8 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
         return GUESS_NOT_WORTH;
     const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
-    const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
+    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const double worth = p * (read < until ? read : until) - in_the_way;
     uint64_t offset;
     if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
@@ -17223,7 +17226,7 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns < ns; /* it began before the visit did */
+    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)

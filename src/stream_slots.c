@@ -114,7 +114,8 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
     if (s->watch && slot->state != BS_SLOT_DROPPED)
         s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess >= 0);
     count_waste(s, unit);
-    slot->evicted_for = loading ? -1 : for_guess;
+    if (!loading)
+        slot->evicted_for = for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
