@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3f3b0adbe1cb2f92771e4ad096f20936a512acb09f9030bcf9416670d9f0defc
+ * sha256 of the parts: 58a4b46c4cbf557ef4f62663e969206bd8abd987430b6f45a86a5e8c2ea97790
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16765,7 +16765,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
+#define STREAM_MARGIN 0.2       /* of its reading time that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
 #define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
@@ -17092,16 +17092,18 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. What is
- * needed later than the guess would have to make room all the same if the guess is right. */
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
+ * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
+ * out not to need would be a better victim then. */
 static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
 {
+    const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* its load would be for nothing */
-        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : 1 - p);
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
     }
     return ns;
 }
