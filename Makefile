@@ -43,7 +43,7 @@ endif
 
 CFLAGS ?= -O3 -g
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
-INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video
+INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
 COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LINK = $(CC) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(LDFLAGS)
 LDLIBS := -lm -lpthread
@@ -66,9 +66,10 @@ PROGRAM_MAINS := \
   demo_clip:examples/demo_clip.c \
   demo_pictures:examples/demo_pictures.c \
   video_sr:examples/video/video_sr.c \
-  halve:examples/video/halve.c
+  halve:examples/video/halve.c \
+  moe_text:examples/moe_text/moe_text.c
 
-EXAMPLE_SOURCES := $(wildcard examples/*.c examples/video/*.c)
+EXAMPLE_SOURCES := $(wildcard examples/*.c examples/video/*.c examples/moe_text/*.c)
 PROGRAMS := $(foreach p,$(PROGRAM_MAINS),$(if $(wildcard $(lastword $(subst :, ,$(p)))),$(firstword $(subst :, ,$(p)))))
 EXAMPLE_MODULES := $(filter-out $(foreach p,$(PROGRAM_MAINS),$(lastword $(subst :, ,$(p)))),$(EXAMPLE_SOURCES))
 

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8edcfce140127c4a6a6cd56ce0363094c7d8a2b9ee189e56e26be3bdca27cceb
+ * sha256 of the parts: 3f3b0adbe1cb2f92771e4ad096f20936a512acb09f9030bcf9416670d9f0defc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -54,6 +54,13 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+
+/* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
+typedef struct bs_carver {
+    uint8_t *base;
+    uint64_t used;
+} bs_carver;
+void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
@@ -179,6 +186,13 @@ void *bs_arena_take(bs_arena *arena, size_t bytes)
     arena->used = (size_t)end;
     if (arena->used > arena->high_water)
         arena->high_water = arena->used;
+    return memory;
+}
+
+void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes)
+{
+    uint8_t *memory = carver->base ? carver->base + carver->used : NULL;
+    carver->used = bs_add_u64(carver->used, bs_align_u64(bs_mul_u64(count, bytes)));
     return memory;
 }
 /* ==== end src/arena.c ========================================================================= */
@@ -16129,6 +16143,7 @@ typedef struct bs_slot {
     bool guessed; /* a guess began this load, and nothing used it yet */
     int32_t evicted_for;   /* the guess that took its place; -1 none */
     bool guess_used;       /* the last guess of this unit was right */
+    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;
@@ -16149,6 +16164,7 @@ typedef struct bs_stage_state {
     double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
     double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
+    double error_rate, error_recent; /* of long and of short memory */
     int32_t before;        /* the routed stage visited before this one */
     uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
     double margin;         /* of choices that look-ahead made, on average */
@@ -16165,6 +16181,10 @@ typedef struct bs_stream {
     bs_slot *slots;         /* [units] */
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
+    double *recent;         /* [uses] the same, of the last few visits */
+    double *interval;       /* [uses] visits of its stage from one need to the next, on average; 0 unknown */
+    double *deviation;      /* [uses] of that, absolute */
+    uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
     uint8_t *chosen;        /* [uses] by the last visit */
     uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
     double *score;          /* [uses] scratch of predictors */
@@ -16248,6 +16268,8 @@ void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 /* stream_predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
 double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
+/* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
+double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is. */
@@ -16291,13 +16313,11 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 /* The larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the stages until it is needed again, as expected: its next visit, or after a miss of that once in 1/rate runs. */
+/* Minus the stages until it is needed again, as expected. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
     const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
-    const int32_t stage = (s->stage + ahead) % stages;
-    const double p = bs_predict_use(s, stage, s->next_use[unit]), rate = s->rate[s->next_use[unit]];
-    return -(ahead + (1 - p) * stages / (rate > 0.01 ? rate : 0.01));
+    return -(ahead + stages * bs_predict_visits(s, (s->stage + ahead) % stages, s->next_use[unit]));
 }
 
 static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }
@@ -16396,7 +16416,8 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
     if (s->watch && slot->state != BS_SLOT_DROPPED)
         s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess >= 0);
     count_waste(s, unit);
-    slot->evicted_for = loading ? -1 : for_guess;
+    if (!loading)
+        slot->evicted_for = for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
@@ -16419,6 +16440,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     slot->spoiled = false;
     slot->guessed = guessed;
     slot->guess_used = slot->guess_used && !guessed;
+    slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
     s->slots_used += bytes;
     if (s->slots_used > s->stats.resident_peak_bytes)
@@ -16532,6 +16554,44 @@ static bool follows_directly(const bs_stream *s, int32_t stage)
     }
 }
 
+/* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
+ * distribution's mean absolute deviation is about 0.74 of its mean). */
+static double regularity(const bs_stream *s, int32_t use)
+{
+    const double r = s->interval[use] > 0 ? 1 - 2.5 * s->deviation[use] / s->interval[use] : 0;
+    return r > 0 ? r : 0;
+}
+
+/* Visits of its stage that will pass before its interval is over. */
+static double interval_left(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->stages[stage].visits + 1);
+    return left > 0 ? left : 0;
+}
+
+/* By whichever memory served this stage better so far. */
+static double rate_of(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stage_state *state = &s->stages[stage];
+    return state->error_recent < 0.95 * state->error_rate ? s->recent[use] : s->rate[use];
+}
+
+/* By itself: how often it is needed, or when it is due. */
+static double frequency_probability(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double regular = regularity(s, use), due = interval_left(s, stage, use) < 0.5 ? 1 : 0;
+    return regular * due + (1 - regular) * rate_of(s, stage, use);
+}
+
+double bs_predict_visits(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double p = bs_predict_use(s, stage, use), regular = regularity(s, use);
+    const double usual = rate_of(s, stage, use), rate = usual > 0.01 ? usual : 0.01;
+    if (s->facts.stages[stage].router == 0)
+        return 0;
+    return s->stages[stage].told ? (1 - p) / rate : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
+}
+
 /* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
 static bool was_resident(const bs_stream *s, int32_t use)
 {
@@ -16548,7 +16608,7 @@ double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
         return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
     if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
         return transition_probability(s, stage, use);
-    return s->rate[use];
+    return frequency_probability(s, stage, use);
 }
 
 void bs_predict_distances(bs_stream *s)
@@ -16603,7 +16663,7 @@ static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, const
     const bs_stream_stage *stage = &s->facts.stages[j];
     double error = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : s->rate[k];
+        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : frequency_probability(s, j, k);
         const double miss = p - (double)is_needed(units, count, s->facts.uses[k]);
         s->score[k] = p;
         error += miss * miss;
@@ -16634,6 +16694,21 @@ static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32
         average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
 }
 
+static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
+{
+    const double gap = (double)(visit - s->needed_at[k]);
+    if (s->needed_at[k] == 0) {
+        s->deviation[k] = 0;
+    } else if (s->interval[k] <= 0) {
+        s->interval[k] = gap;
+        s->deviation[k] = gap / 2; /* one gap says nothing yet */
+    } else {
+        s->deviation[k] += (fabs(gap - s->interval[k]) - s->deviation[k]) / 5;
+        s->interval[k] += (gap - s->interval[k]) / 5;
+    }
+    s->needed_at[k] = visit;
+}
+
 static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
 {
     const bs_stream_stage *stage = &s->facts.stages[j];
@@ -16642,7 +16717,12 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
+        average(&s->stages[j].error_recent, (s->score[k] - s->recent[k]) * (s->score[k] - s->recent[k]));
         average(&s->rate[k], s->score[k]);
+        s->recent[k] += (s->score[k] - s->recent[k]) / 6;
+        if (s->score[k] > 0)
+            learn_interval(s, k, s->stages[j].visits + 1);
         s->chosen[k] = s->score[k] > 0;
         s->expected[k] = 0;
     }
@@ -16687,40 +16767,33 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
 #define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
-typedef struct stream_carver {
-    uint8_t *base;
-    uint64_t used;
-} stream_carver;
-
-static void *stream_carve(stream_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
-static void carve_stream(stream_carver *c, const bs_stream_facts *f, bs_stream *s)
+static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
     const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
-    s->slots = stream_carve(c, units, sizeof *s->slots);
-    s->stages = stream_carve(c, stages, sizeof *s->stages);
-    s->rate = stream_carve(c, uses, sizeof *s->rate);
-    s->score = stream_carve(c, uses, sizeof *s->score);
-    s->chosen = stream_carve(c, uses, 1);
-    s->expected = stream_carve(c, uses, 1);
-    s->distance = stream_carve(c, units, sizeof *s->distance);
-    s->next_use = stream_carve(c, units, sizeof *s->next_use);
-    s->needed = stream_carve(c, units, sizeof *s->needed);
-    s->transitions = stream_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+    s->slots = bs_carve(c, units, sizeof *s->slots);
+    s->stages = bs_carve(c, stages, sizeof *s->stages);
+    s->rate = bs_carve(c, uses, sizeof *s->rate);
+    s->recent = bs_carve(c, uses, sizeof *s->recent);
+    s->interval = bs_carve(c, uses, sizeof *s->interval);
+    s->deviation = bs_carve(c, uses, sizeof *s->deviation);
+    s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
+    s->score = bs_carve(c, uses, sizeof *s->score);
+    s->chosen = bs_carve(c, uses, 1);
+    s->expected = bs_carve(c, uses, 1);
+    s->distance = bs_carve(c, units, sizeof *s->distance);
+    s->next_use = bs_carve(c, units, sizeof *s->next_use);
+    s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
 uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 {
-    stream_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -16728,7 +16801,7 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    stream_carver c = {memory, 0};
+    bs_carver c = {memory, 0};
     memset(memory, 0, (size_t)bs_stream_bytes(facts));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
@@ -16740,9 +16813,9 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
         for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
             stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
-        stage->error_transition = stage->error_frequency = 0.25;
+        stage->error_transition = stage->error_frequency = stage->error_rate = stage->error_recent = 0.25;
         for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
-            s->rate[k] = facts->stages[j].router ? 0.25 : 1;
+            s->rate[k] = s->recent[k] = facts->stages[j].router ? 0.25 : 1;
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
@@ -16812,8 +16885,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
-    if (slot->outcome == BS_USE_MISS && slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
-        lose(s, bs_stream_load_ns(s, unit)); /* a right guess would have had to make room all the same */
+    if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
+        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5)); /* a right guess would have had to make
+                                                            room all the same; another guess may have brought it back */
     slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
@@ -17026,7 +17100,8 @@ static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
-        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : 1 - p);
     }
     return ns;
 }
@@ -17051,9 +17126,10 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
         return GUESS_NOT_WORTH;
     const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
-    const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
+    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const double worth = p * (read < until ? read : until) - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * read)
+    if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
     if (begun)
         return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
@@ -17075,7 +17151,7 @@ static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
     return best;
 }
 
-/* Whether some certain need would have to wait if storage did nothing until the next visit. Before that, reading it would
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
  * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, uint64_t now)
 {
@@ -17084,9 +17160,11 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; facts->router == 0 && k < facts->first_unit + facts->n_units; k++)
-            if (s->slots[s->facts.uses[k]].state != BS_SLOT_READY && s->distance[s->facts.uses[k]] == ahead)
-                reading += bs_stream_read_ns(s, s->facts.uses[k]);
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
+            const int32_t unit = s->facts.uses[k];
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
+        }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)
             return true;
         until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
@@ -17103,7 +17181,7 @@ static bool next_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->score[k] = bs_predict_use(s, stage, k);
         for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
-            const bool may_evict = pressed || facts->router != 0;
+            const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
             const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
             if (result == GUESS_ISSUED)
                 return true;
@@ -17148,7 +17226,7 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns < ns; /* it began before the visit did */
+    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
@@ -19947,6 +20025,15 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
     return piece;
 }
 
+/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
+ * can then be checked as it is read. */
+static bool is_far(const store_planner *p, int32_t index, uint64_t begin)
+{
+    const bs_store_node *node = &p->s->nodes[index];
+    return node->end - begin > p->chunk &&
+           (node->begin - begin > BS_PAGE_BYTES || staging_of(p->s, node, 1, begin, node->end) > p->s->plan->lane_bytes);
+}
+
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
 static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
@@ -19965,10 +20052,10 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     } else {
         const bool first = !open || open->block != block;
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && node->end - begin > p->chunk && record.head_bytes > 0) { /* too far: the head by itself */
+        if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
             begin = node->begin;
-        } else if (node->end - begin > p->chunk) {
+        } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
@@ -20137,18 +20224,6 @@ void bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_sto
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
-typedef struct store_carver {
-    uint8_t *base;
-    uint64_t used;
-} store_carver;
-
-static void *store_carve(store_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
 static bs_stream_facts store_facts(const bs_plan *plan)
 {
     const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
@@ -20157,7 +20232,7 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 }
 
 /* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
-static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
+static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
     const uint64_t units = (uint64_t)plan->n_units - 1;
@@ -20166,18 +20241,18 @@ static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
         nodes += (uint64_t)plan->units[u].n_nodes;
         tensors += (uint64_t)plan->units[u].n_tensors;
     }
-    s->facts = store_carve(c, units, sizeof *s->facts);
-    s->units = store_carve(c, units, sizeof *s->units);
-    s->nodes = store_carve(c, nodes, sizeof *s->nodes);
-    s->tensors = store_carve(c, tensors, sizeof *s->tensors);
-    s->pieces = store_carve(c, 2 * nodes, sizeof *s->pieces);
-    s->base = store_carve(c, units + 1, sizeof *s->base);
-    return store_carve(c, bs_stream_bytes(&facts), 1);
+    s->facts = bs_carve(c, units, sizeof *s->facts);
+    s->units = bs_carve(c, units, sizeof *s->units);
+    s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
+    s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
+    s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->base = bs_carve(c, units + 1, sizeof *s->base);
+    return bs_carve(c, bs_stream_bytes(&facts), 1);
 }
 
 uint64_t bs_store_bytes(const bs_plan *plan)
 {
-    store_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_store unused;
     if (!bs_plan_streams(plan))
         return bs_align_u64(sizeof *unused.base);
@@ -20288,7 +20363,7 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
 
 bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
-    store_carver c = {d->memory, 0};
+    bs_carver c = {d->memory, 0};
     memset(s, 0, sizeof *s);
     s->base = (uint8_t **)(void *)d->memory;
     s->platform = d->platform;
@@ -20479,6 +20554,7 @@ void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_
 /* #include "plan.h" */
 /* #include "platform.h" */
 /* #include "store.h" */
+/* #include "structure.h" */
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -20543,6 +20619,14 @@ struct bs_session {
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
 };
+
+/* session.c */
+static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
+{
+    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
+}
+/* Whether the session itself provides the memory of this state. */
+bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
@@ -22307,50 +22391,51 @@ void bs_execute(bs_session *s)
 }
 /* ==== end src/exec.c ========================================================================== */
 
-/* ==== begin src/session.c ===================================================================== */
-/* session.c - making a session out of four arenas, binding buffers, running, asking what happened.
- * Relies on session.h and weights.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
+/* ==== begin src/session_make.h ================================================================ */
+/* session_make.h - what session_make.c uses of session_memory.c. Relies on session.h. Must never be included elsewhere. */
+#ifndef BS_SESSION_MAKE_H
+#define BS_SESSION_MAKE_H
+
 /* #include "session.h" */
+
+/* From an arena, or NULL with a message that says what for. */
+void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
+/* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error);
+
+#endif
+/* ==== end src/session_make.h ================================================================== */
+
+/* ==== begin src/session_memory.c ============================================================== */
+/* session_memory.c - every byte of a session: one walk counts them for a plan, and the same walk hands them out.
+ * Relies on session.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
+/* #include "session_make.h" */
 /* #include "structure.h" */
-/* #include "weights.h" */
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
-/* The same walk counts bytes (base NULL) and hands them out. */
-typedef struct carver {
-    uint8_t *base;
-    uint64_t used;
-} carver;
-
-static void *carve(carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
-static void carve_decision(carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
+static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
 {
     const bs_router_info *info = &p->graph->routers[router];
     const uint64_t choices = bs_mul_u64((uint64_t)p->routers[router].rows, (uint64_t)info->max_paths_per_cell);
     memset(d, 0, sizeof *d);
     d->paths = info->desc->paths;
     d->per_row = info->max_paths_per_cell;
-    d->chosen = carve(c, choices, sizeof(int32_t));
-    d->gates = carve(c, choices, sizeof(float));
-    d->ids = carve(c, choices, sizeof(int32_t));
-    d->inverse = carve(c, choices, sizeof(int32_t));
-    d->counts = carve(c, (uint64_t)d->paths, sizeof(int32_t));
-    d->offsets = carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
+    d->chosen = bs_carve(c, choices, sizeof(int32_t));
+    d->gates = bs_carve(c, choices, sizeof(float));
+    d->ids = bs_carve(c, choices, sizeof(int32_t));
+    d->inverse = bs_carve(c, choices, sizeof(int32_t));
+    d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
+    d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
 }
 
 /* A context of the root decides what is global, one of a tile what is decided in tiles. */
-static void carve_context(carver *c, const bs_plan *p, bs_context *context, bool tile)
+static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, bool tile)
 {
     const bs_graph *g = p->graph;
     bs_decision_data unused;
-    bs_rows_state *domains = carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
-    bs_decision_data *decisions = carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
+    bs_rows_state *domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
+    bs_decision_data *decisions = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
     for (int32_t r = 1; r < g->n_routers; r++)
         if (p->routers[r].live && p->routers[r].in_tile == tile)
             carve_decision(c, p, r, decisions ? &decisions[r] : &unused);
@@ -22370,68 +22455,63 @@ static uint64_t state_bytes(const bs_plan *p, int32_t node)
     return bytes;
 }
 
-static bool is_live_state(const bs_plan *p, int32_t node)
-{
-    return p->node_live[node] && bs_node_is(&p->graph->nodes[node], &bs_op_state);
-}
-
 /* Everything persistent. s: NULL while counting. States come last: a caller that binds its own pays for them all
  * the same, since the plan cannot know. */
-static void carve_session(carver *c, const bs_plan *p, bs_session *s)
+static void carve_session(bs_carver *c, const bs_plan *p, bs_session *s)
 {
     const bs_graph *g = p->graph;
     const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
     bs_session unused;
     if (!s)
         s = &unused;
-    s->dims = carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
-    s->bound = carve(c, nodes, sizeof(bs_buffer));
-    s->state = carve(c, nodes, sizeof(uint8_t *));
-    s->state_bytes = carve(c, nodes, sizeof(uint64_t));
-    s->callbacks = carve(c, routers, sizeof(bs_route_callback));
-    s->chosen = carve(c, routers, sizeof(int8_t *));
-    s->counts = carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
-    s->dropped = carve(c, routers, sizeof(int64_t));
-    s->path_ns = carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
-    s->route_counts = carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
-    s->contexts = carve(c, threads, sizeof(bs_context));
+    s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
+    s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
+    s->state = bs_carve(c, nodes, sizeof(uint8_t *));
+    s->state_bytes = bs_carve(c, nodes, sizeof(uint64_t));
+    s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
+    s->chosen = bs_carve(c, routers, sizeof(int8_t *));
+    s->counts = bs_carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->dropped = bs_carve(c, routers, sizeof(int64_t));
+    s->path_ns = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
+    s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, c->base ? &s->root : NULL, false);
     for (int32_t t = 0; t < p->threads; t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
-        int8_t *chosen = carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
+        int8_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
         if (s->chosen)
             s->chosen[r] = chosen;
     }
-    s->offsets = carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    s->offsets = bs_carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
     for (int32_t d = 1; d < g->n_domains; d++) {
-        int32_t *offsets = carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
         if (s->offsets)
             s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
     }
-    s->past = carve(c, nodes, sizeof(int32_t *));
+    s->past = bs_carve(c, nodes, sizeof(int32_t *));
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        int32_t *past = carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
+        int32_t *past = bs_carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = carve(c, p->weight_bytes, 1);
-    uint8_t *store = carve(c, bs_store_bytes(p), 1);
+    s->weights = bs_carve(c, p->weight_bytes, 1);
+    uint8_t *store = bs_carve(c, bs_store_bytes(p), 1);
     if (c->base)
         s->store.base = (uint8_t **)(void *)store;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        uint8_t *memory = is_live_state(p, n) ? carve(c, state_bytes(p, n), 1) : NULL;
+        uint8_t *memory = bs_session_is_state(p, n) ? bs_carve(c, state_bytes(p, n), 1) : NULL;
         if (s->state) {
             s->state[n] = memory;
-            s->state_bytes[n] = is_live_state(p, n) ? state_bytes(p, n) : 0;
+            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : 0;
         }
     }
 }
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
-    carver c = {NULL, 0};
-    carve(&c, 1, sizeof(bs_session));
+    bs_carver c = {NULL, 0};
+    bs_carve(&c, 1, sizeof(bs_session));
     carve_session(&c, plan, NULL);
     sizes->persistent = c.used;
     sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
@@ -22442,6 +22522,47 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
         sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
     }
 }
+
+void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
+{
+    void *memory = bs_arena_take(arena, (size_t)bytes);
+    if (!memory)
+        bs_fail_arena(error, arena, bytes, what);
+    return memory;
+}
+
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
+{
+    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), 0};
+    if (!c.base)
+        return NULL;
+    memset(c.base, 0, (size_t)sizes->persistent);
+    bs_session *s = bs_carve(&c, 1, sizeof *s);
+    s->plan = plan;
+    s->graph = plan->graph;
+    carve_session(&c, plan, s);
+    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
+    if (sizes->transient && !s->transient)
+        return NULL;
+    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
+    s->root.session = s;
+    s->root.domains[0].count = 1;
+    for (int32_t t = 0; t < plan->threads; t++) {
+        s->contexts[t].session = s;
+        s->contexts[t].thread = t;
+        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
+    }
+    s->root.scratch = s->scratch;
+    return s;
+}
+/* ==== end src/session_memory.c ================================================================ */
+
+/* ==== begin src/session_make.c ================================================================ */
+/* session_make.c - a session comes and goes: resident weights loaded and prepared, threads started, states bound.
+ * Relies on session_make.h and weights.h. Must never leave anything running after a failure. */
+/* #include "session_make.h" */
+/* #include "structure.h" */
+/* #include "weights.h" */
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
@@ -22511,76 +22632,10 @@ static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t 
 static void bind_own_states(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (is_live_state(s->plan, n))
+        if (bs_session_is_state(s->plan, n))
             s->bound[n].data = s->state[n];
 }
 
-/* Whether the session itself provides the memory of this state. */
-static bool is_own_state(const bs_session *s, int32_t n)
-{
-    return s->state[n] && s->bound[n].data == s->state[n];
-}
-
-void bs_reset_state(bs_session *session)
-{
-    if (!session)
-        return;
-    session->state_valid = session->broken = false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++) {
-        const bs_buffer *b = &session->bound[n];
-        if (!is_live_state(session->plan, n))
-            continue;
-        if (is_own_state(session, n)) {
-            memset(session->state[n], 0, (size_t)session->state_bytes[n]);
-            continue;
-        }
-        const size_t bytes = bs_dtype_bytes(b->dtype);
-        int64_t elements = 1;
-        for (int32_t i = 0; i < b->rank; i++)
-            elements *= b->dim[i];
-        for (int64_t k = 0; k < elements; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = b->rank - 1; i >= 0; i--) {
-                at += rest % b->dim[i] * b->stride[i];
-                rest /= b->dim[i];
-            }
-            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
-        }
-    }
-}
-
-static void *take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
-{
-    void *memory = bs_arena_take(arena, (size_t)bytes);
-    if (!memory)
-        bs_fail_arena(error, arena, bytes, what);
-    return memory;
-}
-
-static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
-{
-    carver c = {take(&memory->persistent, sizes->persistent, "the session", error), 0};
-    if (!c.base)
-        return NULL;
-    memset(c.base, 0, (size_t)sizes->persistent);
-    bs_session *s = carve(&c, 1, sizeof *s);
-    s->plan = plan;
-    s->graph = plan->graph;
-    carve_session(&c, plan, s);
-    s->transient = sizes->transient ? take(&memory->transient, sizes->transient, "activations", error) : NULL;
-    if (sizes->transient && !s->transient)
-        return NULL;
-    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
-    s->root.session = s;
-    s->root.domains[0].count = 1;
-    for (int32_t t = 0; t < plan->threads; t++) {
-        s->contexts[t].session = s;
-        s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
-    }
-    s->root.scratch = s->scratch;
-    return s;
-}
 
 /* What a profile is told before anything happens. */
 static void profile_router(const void *user, int32_t index, bs_profile_router *router)
@@ -22656,9 +22711,9 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     bs_plan_sizes(plan, &sizes);
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
-    bs_session *s = session_carve(memory, plan, &sizes, error);
-    uint8_t *staging = s && sizes.staging ? take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
-    uint8_t *slots = s && sizes.slots ? take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    bs_session *s = bs_session_carve(memory, plan, &sizes, error);
+    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
+    uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
     const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
         memory->staging.used = mark[2]; /* only while loading */
@@ -22677,6 +22732,49 @@ void bs_session_close(bs_session *session)
         return;
     bs_workers_stop(&session->pool);
     bs_store_close(&session->store);
+}
+/* ==== end src/session_make.c ================================================================== */
+
+/* ==== begin src/session.c ===================================================================== */
+/* session.c - binding buffers, running, asking what happened.
+ * Relies on session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+/* #include "session.h" */
+/* #include "structure.h" */
+
+/* -------------------------------------------------------------------------------------------------- states */
+
+/* Whether the session itself provides the memory of this state. */
+bool bs_session_owns_state(const bs_session *s, int32_t n)
+{
+    return s->state[n] && s->bound[n].data == s->state[n];
+}
+
+void bs_reset_state(bs_session *session)
+{
+    if (!session)
+        return;
+    session->state_valid = session->broken = false;
+    for (int32_t n = 1; n < session->graph->n_nodes; n++) {
+        const bs_buffer *b = &session->bound[n];
+        if (!bs_session_is_state(session->plan, n))
+            continue;
+        if (bs_session_owns_state(session, n)) {
+            memset(session->state[n], 0, (size_t)session->state_bytes[n]);
+            continue;
+        }
+        const size_t bytes = bs_dtype_bytes(b->dtype);
+        int64_t elements = 1;
+        for (int32_t i = 0; i < b->rank; i++)
+            elements *= b->dim[i];
+        for (int64_t k = 0; k < elements; k++) {
+            int64_t rest = k, at = 0;
+            for (int32_t i = b->rank - 1; i >= 0; i--) {
+                at += rest % b->dim[i] * b->stride[i];
+                rest /= b->dim[i];
+            }
+            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
+        }
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- binding */
@@ -22831,7 +22929,7 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
         const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n) && !is_own_state(s, n);
+        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
         if (!s->bound[n].data && output_is_optional(s, n))
@@ -22867,7 +22965,7 @@ static bs_status count_rows(bs_session *s, bs_error *error)
 static void run_begin(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (is_live_state(s->plan, n) && is_own_state(s, n))
+        if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bound_value(s, n));
     const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);

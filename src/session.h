@@ -5,6 +5,7 @@
 #include "plan.h"
 #include "platform.h"
 #include "store.h"
+#include "structure.h"
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -69,6 +70,14 @@ struct bs_session {
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
 };
+
+/* session.c */
+static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
+{
+    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
+}
+/* Whether the session itself provides the memory of this state. */
+bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);

@@ -7,18 +7,6 @@
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
-typedef struct store_carver {
-    uint8_t *base;
-    uint64_t used;
-} store_carver;
-
-static void *store_carve(store_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
 static bs_stream_facts store_facts(const bs_plan *plan)
 {
     const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
@@ -27,7 +15,7 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 }
 
 /* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
-static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
+static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
     const uint64_t units = (uint64_t)plan->n_units - 1;
@@ -36,18 +24,18 @@ static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
         nodes += (uint64_t)plan->units[u].n_nodes;
         tensors += (uint64_t)plan->units[u].n_tensors;
     }
-    s->facts = store_carve(c, units, sizeof *s->facts);
-    s->units = store_carve(c, units, sizeof *s->units);
-    s->nodes = store_carve(c, nodes, sizeof *s->nodes);
-    s->tensors = store_carve(c, tensors, sizeof *s->tensors);
-    s->pieces = store_carve(c, 2 * nodes, sizeof *s->pieces);
-    s->base = store_carve(c, units + 1, sizeof *s->base);
-    return store_carve(c, bs_stream_bytes(&facts), 1);
+    s->facts = bs_carve(c, units, sizeof *s->facts);
+    s->units = bs_carve(c, units, sizeof *s->units);
+    s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
+    s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
+    s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->base = bs_carve(c, units + 1, sizeof *s->base);
+    return bs_carve(c, bs_stream_bytes(&facts), 1);
 }
 
 uint64_t bs_store_bytes(const bs_plan *plan)
 {
-    store_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_store unused;
     if (!bs_plan_streams(plan))
         return bs_align_u64(sizeof *unused.base);
@@ -158,7 +146,7 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
 
 bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
-    store_carver c = {d->memory, 0};
+    bs_carver c = {d->memory, 0};
     memset(s, 0, sizeof *s);
     s->base = (uint8_t **)(void *)d->memory;
     s->platform = d->platform;

@@ -84,6 +84,15 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
     return piece;
 }
 
+/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
+ * can then be checked as it is read. */
+static bool is_far(const store_planner *p, int32_t index, uint64_t begin)
+{
+    const bs_store_node *node = &p->s->nodes[index];
+    return node->end - begin > p->chunk &&
+           (node->begin - begin > BS_PAGE_BYTES || staging_of(p->s, node, 1, begin, node->end) > p->s->plan->lane_bytes);
+}
+
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
 static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
@@ -102,10 +111,10 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     } else {
         const bool first = !open || open->block != block;
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && node->end - begin > p->chunk && record.head_bytes > 0) { /* too far: the head by itself */
+        if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
             begin = node->begin;
-        } else if (node->end - begin > p->chunk) {
+        } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);

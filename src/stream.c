@@ -12,40 +12,33 @@
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
 #define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
-typedef struct stream_carver {
-    uint8_t *base;
-    uint64_t used;
-} stream_carver;
-
-static void *stream_carve(stream_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
-static void carve_stream(stream_carver *c, const bs_stream_facts *f, bs_stream *s)
+static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
     const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
-    s->slots = stream_carve(c, units, sizeof *s->slots);
-    s->stages = stream_carve(c, stages, sizeof *s->stages);
-    s->rate = stream_carve(c, uses, sizeof *s->rate);
-    s->score = stream_carve(c, uses, sizeof *s->score);
-    s->chosen = stream_carve(c, uses, 1);
-    s->expected = stream_carve(c, uses, 1);
-    s->distance = stream_carve(c, units, sizeof *s->distance);
-    s->next_use = stream_carve(c, units, sizeof *s->next_use);
-    s->needed = stream_carve(c, units, sizeof *s->needed);
-    s->transitions = stream_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+    s->slots = bs_carve(c, units, sizeof *s->slots);
+    s->stages = bs_carve(c, stages, sizeof *s->stages);
+    s->rate = bs_carve(c, uses, sizeof *s->rate);
+    s->recent = bs_carve(c, uses, sizeof *s->recent);
+    s->interval = bs_carve(c, uses, sizeof *s->interval);
+    s->deviation = bs_carve(c, uses, sizeof *s->deviation);
+    s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
+    s->score = bs_carve(c, uses, sizeof *s->score);
+    s->chosen = bs_carve(c, uses, 1);
+    s->expected = bs_carve(c, uses, 1);
+    s->distance = bs_carve(c, units, sizeof *s->distance);
+    s->next_use = bs_carve(c, units, sizeof *s->next_use);
+    s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
 uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 {
-    stream_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -53,7 +46,7 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    stream_carver c = {memory, 0};
+    bs_carver c = {memory, 0};
     memset(memory, 0, (size_t)bs_stream_bytes(facts));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
@@ -65,9 +58,9 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
         for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
             stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
-        stage->error_transition = stage->error_frequency = 0.25;
+        stage->error_transition = stage->error_frequency = stage->error_rate = stage->error_recent = 0.25;
         for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
-            s->rate[k] = facts->stages[j].router ? 0.25 : 1;
+            s->rate[k] = s->recent[k] = facts->stages[j].router ? 0.25 : 1;
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
@@ -137,8 +130,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
-    if (slot->outcome == BS_USE_MISS && slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
-        lose(s, bs_stream_load_ns(s, unit)); /* a right guess would have had to make room all the same */
+    if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
+        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5)); /* a right guess would have had to make
+                                                            room all the same; another guess may have brought it back */
     slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
@@ -351,7 +345,8 @@ static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
-        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : 1 - p);
     }
     return ns;
 }
@@ -376,9 +371,10 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
         return GUESS_NOT_WORTH;
     const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
-    const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
+    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const double worth = p * (read < until ? read : until) - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * read)
+    if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
     if (begun)
         return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
@@ -400,7 +396,7 @@ static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
     return best;
 }
 
-/* Whether some certain need would have to wait if storage did nothing until the next visit. Before that, reading it would
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
  * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, uint64_t now)
 {
@@ -409,9 +405,11 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; facts->router == 0 && k < facts->first_unit + facts->n_units; k++)
-            if (s->slots[s->facts.uses[k]].state != BS_SLOT_READY && s->distance[s->facts.uses[k]] == ahead)
-                reading += bs_stream_read_ns(s, s->facts.uses[k]);
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
+            const int32_t unit = s->facts.uses[k];
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
+        }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)
             return true;
         until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
@@ -428,7 +426,7 @@ static bool next_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->score[k] = bs_predict_use(s, stage, k);
         for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
-            const bool may_evict = pressed || facts->router != 0;
+            const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
             const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
             if (result == GUESS_ISSUED)
                 return true;
@@ -473,7 +471,7 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns < ns; /* it began before the visit did */
+    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)

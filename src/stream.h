@@ -46,6 +46,7 @@ typedef struct bs_slot {
     bool guessed; /* a guess began this load, and nothing used it yet */
     int32_t evicted_for;   /* the guess that took its place; -1 none */
     bool guess_used;       /* the last guess of this unit was right */
+    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;
@@ -66,6 +67,7 @@ typedef struct bs_stage_state {
     double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
     double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
+    double error_rate, error_recent; /* of long and of short memory */
     int32_t before;        /* the routed stage visited before this one */
     uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
     double margin;         /* of choices that look-ahead made, on average */
@@ -82,6 +84,10 @@ typedef struct bs_stream {
     bs_slot *slots;         /* [units] */
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
+    double *recent;         /* [uses] the same, of the last few visits */
+    double *interval;       /* [uses] visits of its stage from one need to the next, on average; 0 unknown */
+    double *deviation;      /* [uses] of that, absolute */
+    uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
     uint8_t *chosen;        /* [uses] by the last visit */
     uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
     double *score;          /* [uses] scratch of predictors */
@@ -165,6 +171,8 @@ void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 /* stream_predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
 double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
+/* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
+double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is. */

@@ -243,6 +243,7 @@ static bool fill_lane(lane *l)
 static void arrive(lane *l)
 {
     bs_stream_arrived(&w.stream, &l->chunk, w.units[l->chunk.unit].read_bytes / (uint64_t)w.units[l->chunk.unit].n_chunks, w.now - l->start, w.now);
+    w.bytes += w.units[l->chunk.unit].read_bytes / (uint64_t)w.units[l->chunk.unit].n_chunks;
     write_marks(l, -1); /* half prepared */
 }
 
@@ -254,7 +255,6 @@ static void finish(lane *l, bool fails)
     const uint64_t bytes = w.units[u].read_bytes / (uint64_t)w.units[u].n_chunks;
     l->busy = false;
     write_marks(l, fails ? -1 : l->load);
-    w.bytes += bytes;
     w.failing = fails ? u : -1;
     const bool complete = bs_stream_done(&w.stream, &l->chunk, fails ? BS_ERROR_IO : BS_OK, bytes, w.now - l->start, w.now);
     w.failing = -1;

@@ -141,12 +141,17 @@ bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools 
     return u->session != NULL;
 }
 
-void upscaler_close(upscaler *u)
+void upscaler_stop(upscaler *u)
 {
     bs_session_close(u->session);
+    u->session = NULL;
+}
+
+void upscaler_close(upscaler *u)
+{
+    upscaler_stop(u);
     bs_model_close(u->model);
     free(u->block);
-    u->session = NULL;
     u->model = NULL;
     u->block = NULL;
 }

@@ -45,6 +45,8 @@ typedef struct upscaler {
 bool upscaler_open(upscaler *u, const video_options *options, int width, int height, int bits);
 /* The same with a platform or a profile; they must outlive the upscaler. tools may be NULL. */
 bool upscaler_open_with(upscaler *u, const video_options *options, const stream_tools *tools, int width, int height, int bits);
+/* Ends its threads; no runs from here on, and upscaler_last knows nothing. Before upscaler_touched, when weights are streamed. */
+void upscaler_stop(upscaler *u);
 void upscaler_close(upscaler *u);
 
 /* Doubles one luma plane; strides in samples. */

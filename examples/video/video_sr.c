@@ -248,16 +248,17 @@ static bool finish(run *r, double since)
     }
     stream_facts_get(&facts.stream, r->up.plan, r->up.session);
     progress_end(&r->shown);
-    if (!r->options.quiet || r->measured > 0)
-        report_summary(&facts);
-    if (r->options.stats && !report_json(r->options.stats, &facts))
-        return complain(r, r->options.stats, strerror(errno));
     if (r->options.map && ends_in_png(r->options.map)) {
         upscaler_map map;
         upscaler_last(&r->up, &map);
         if (!report_map_png(r->options.map, &r->twice, r->result, &map))
             return complain(r, r->options.map, "the map could not be written");
     }
+    upscaler_stop(&r->up); /* its readers would write to what --stats looks at */
+    if (!r->options.quiet || r->measured > 0)
+        report_summary(&facts);
+    if (r->options.stats && !report_json(r->options.stats, &facts))
+        return complain(r, r->options.stats, strerror(errno));
     return true;
 }
 
