@@ -285,7 +285,7 @@ static bool take_turns(trial *t, const preload_options *options, preload_result 
         return false;
     const double each = 1.8 * demand + resident;
     const int32_t warm = clamp(0.25 * options->seconds / (1.8 * demand), 2, PRELOAD_WARM);
-    result->passes = options->quick ? 3 : 5;
+    result->passes = options->quick || demand > 0.05 * options->seconds ? 3 : 5;
     result->runs = clamp(0.75 * options->seconds / result->passes / each - 1, 2, 60);
     if (!pass(t, &t->arms[ARM_SPECULATIVE], 0, 1, NULL) || !pass(t, &t->arms[ARM_DEMAND], 2, warm - 1, NULL) ||
         !pass(t, &t->arms[ARM_SPECULATIVE], 2, warm - 1, NULL) || !pass(t, &t->arms[ARM_RESIDENT], 2, warm - 1, NULL))

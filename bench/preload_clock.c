@@ -164,7 +164,7 @@ static int32_t draw_zipf(maker *m, int32_t stage)
     return (rank * 5 + stage * 3) % EXPERTS;
 }
 
-typedef enum made_kind { MADE_UNIFORM, MADE_UNIFORM_TOLD, MADE_ZIPF, MADE_MARKOV, MADE_CYCLIC, MADE_STATIC, MADE_KINDS } made_kind;
+typedef enum made_kind { MADE_UNIFORM, MADE_UNIFORM_TOLD, MADE_UNIFORM_WRONG, MADE_ZIPF, MADE_MARKOV, MADE_CYCLIC, MADE_STATIC, MADE_KINDS } made_kind;
 
 static int32_t draw_expert(maker *m, made_kind kind, int32_t stage, int32_t before)
 {
@@ -175,8 +175,8 @@ static int32_t draw_expert(maker *m, made_kind kind, int32_t stage, int32_t befo
     return (int32_t)(draw(m) * EXPERTS);
 }
 
-/* Look-ahead for the next visit, given before this one is computed: right in 85 of 100. */
-static void make_guesses(maker *m)
+/* Look-ahead for the next visit, given before this one is computed. */
+static void make_guesses(maker *m, double right_share)
 {
     for (int32_t k = 1; k < m->trace.n_visits; k++) {
         bs_trace_visit *v = &m->visits[k];
@@ -187,8 +187,8 @@ static void make_guesses(maker *m)
         v[-1].n_guesses = TOP; /* known before the visit in front of it begins */
         v[-1].first_guess = m->trace.n_guesses;
         for (int32_t i = 0; i < TOP; i++) {
-            const int32_t right = m->uses[v->first_use + i].unit, other = stage * EXPERTS + (int32_t)(draw(m) * EXPERTS);
-            m->guesses[m->trace.n_guesses++] = (bs_trace_guess){stage, draw(m) < 0.85 ? right : other, 0};
+            const int32_t right = m->uses[v->first_use + i].unit, other = stage * EXPERTS + (right + 1 + (int32_t)(draw(m) * (EXPERTS - 1))) % EXPERTS;
+            m->guesses[m->trace.n_guesses++] = (bs_trace_guess){stage, draw(m) < right_share ? right : other, 0};
         }
     }
 }
@@ -208,8 +208,8 @@ static void make_routed(maker *m, made_kind kind)
             make_use(m, stage * EXPERTS + expert, COMPUTE_NS);
         }
     }
-    if (kind == MADE_UNIFORM_TOLD)
-        make_guesses(m);
+    if (kind == MADE_UNIFORM_TOLD || kind == MADE_UNIFORM_WRONG)
+        make_guesses(m, kind == MADE_UNIFORM_TOLD ? 0.85 : 0);
 }
 
 static void make_cyclic(maker *m)
@@ -233,7 +233,7 @@ static void make_static(maker *m, const preload_speed *speed)
 
 bool preload_synthetic(const preload_speed *speed, void (*report)(void *user, const preload_result *result), void *user)
 {
-    static const char *const names[MADE_KINDS] = {"uniform", "uniform, told 85%", "zipf", "markov 80%", "cyclic 17 in 16", "static 12 in 3"};
+    static const char *const names[MADE_KINDS] = {"uniform", "uniform, told 85%", "uniform, misled", "zipf", "markov 80%", "cyclic 17 in 16", "static 12 in 3"};
     maker *m = malloc(sizeof *m);
     bool ok = m != NULL;
     for (int32_t kind = 0; kind < MADE_KINDS && ok; kind++) {
