@@ -45,6 +45,7 @@ typedef struct bs_slot {
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
     bool evicted_by_guess;
+    uint64_t evicted_visit; /* in which it last went for a guess, from 1; 0 never: it is not guessed in that visit again */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;

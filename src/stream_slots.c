@@ -118,6 +118,8 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
     count_waste(s, unit);
     if (!loading)
         slot->evicted_by_guess = for_guess;
+    if (for_guess)
+        slot->evicted_visit = s->visits + 1;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
