@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { FLAT_TENSORS = 512, FLAT_BLOCKS = 256, FLAT_BYTES = 8 << 20, FLAT_HEAD = 64, FLAT_MAGIC = 0x54414c46 };
+enum { FLAT_TENSORS = 512, FLAT_BLOCKS = 512, FLAT_BYTES = 8 << 20, FLAT_HEAD = 64, FLAT_MAGIC = 0x54414c46 };
 
 typedef struct flat_tensor {
     char name[2 * BS_MAX_NAME];
@@ -30,7 +30,7 @@ typedef struct flat_source {
     bs_record records[FLAT_BLOCKS];
     uint64_t size;
     /* what goes wrong; all 0: nothing. Fetches are counted from 1. */
-    int fail_at, fail_from, delay_us, error_percent, flip_at, wrong_head_at;
+    atomic_int fail_at, fail_from, delay_us, error_percent, flip_at, wrong_head_at;
     atomic_int calls, inside, failed, misused;
     atomic_int failed_block;
     uint8_t *bytes;
@@ -193,9 +193,9 @@ static inline bs_status flat_fetch(const void *user, uint64_t offset, void *buff
     const int call = atomic_fetch_add(&s->calls, 1) + 1;
     const uint32_t dice = flat_dice((uint32_t)call * 2654435761u);
     atomic_fetch_add(&s->inside, 1);
-    if (s->delay_us)
-        flat_sleep((int)(dice % (uint32_t)s->delay_us));
-    const bool fails = call == s->fail_at || (s->fail_from && call >= s->fail_from) || (int)(dice >> 8) % 100 < s->error_percent;
+    const int delay = s->delay_us, from = s->fail_from; /* others change them meanwhile */
+    flat_sleep(delay ? (int)(dice % (uint32_t)delay) : 0);
+    const bool fails = call == s->fail_at || (from && call >= from) || (int)(dice >> 8) % 100 < s->error_percent;
     const uint64_t there = offset < FLAT_BYTES ? FLAT_BYTES - offset : 0;
     if (there < bytes)
         atomic_fetch_add(&s->misused, 1);
