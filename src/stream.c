@@ -348,6 +348,8 @@ static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        if (far <= ahead && needed >= p)
+            return (double)INFINITY; /* it is needed sooner, and no less likely */
         ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
     }
     return ns;
