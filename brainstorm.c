@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d18f2867647ce187bea820b474a5f391b8e5041a48476802df0f68442493f3b6
+ * sha256 of the parts: c834da884e5cf8ebff8120c198ebeeb4153eda5e3bde059f6e3f3bda52314c66
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1429,7 +1429,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
-#define BS_OUTER_PIXELS_1 8
+#define BS_OUTER_PIXELS_1 6
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
@@ -5262,7 +5262,7 @@ typedef struct bs_line_pair {
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
-#define BS_OUTER_PIXELS_1 8
+#define BS_OUTER_PIXELS_1 6
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
