@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c834da884e5cf8ebff8120c198ebeeb4153eda5e3bde059f6e3f3bda52314c66
+ * sha256 of the parts: db16645ab555370ae40dcc884b46a33e660f43c0cbbadd409c85609555841ac6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1431,7 +1431,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 
 #define BS_OUTER_PIXELS_1 6
 #define BS_OUTER_PIXELS_2 4
-#define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_OUTER_UPTO_1(M) BS_UPTO_6(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
@@ -5264,7 +5264,7 @@ typedef struct bs_line_pair {
 
 #define BS_OUTER_PIXELS_1 6
 #define BS_OUTER_PIXELS_2 4
-#define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_OUTER_UPTO_1(M) BS_UPTO_6(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
