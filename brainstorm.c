@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3f3b0adbe1cb2f92771e4ad096f20936a512acb09f9030bcf9416670d9f0defc
+ * sha256 of the parts: d18f2867647ce187bea820b474a5f391b8e5041a48476802df0f68442493f3b6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16765,7 +16765,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
+#define STREAM_MARGIN 0.2       /* of its reading time that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
 #define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
@@ -17092,16 +17092,20 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. What is
- * needed later than the guess would have to make room all the same if the guess is right. */
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
+ * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
+ * out not to need would be a better victim then. */
 static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
 {
+    const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* its load would be for nothing */
-        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : 1 - p);
+        if (far <= ahead && needed >= p)
+            return (double)INFINITY; /* it is needed sooner, and no less likely */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
     }
     return ns;
 }
@@ -19910,7 +19914,7 @@ void bs_store_leave(bs_store *store);
 void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
-/* Waits until one of these is there (pinned: `*taken`). */
+/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be told). */
 bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
 void bs_store_release(bs_store *store, int32_t unit);
 bs_use bs_store_outcome(bs_store *store, int32_t unit);
@@ -20490,7 +20494,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
     lock(s);
     for (;;) {
         for (int32_t i = 0; i < count && status == BS_OK && !*taken; i++)
-            if (take_locked(s, units[i], &status))
+            if (take_locked(s, units[i], &status) || status != BS_OK)
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
@@ -21921,35 +21925,51 @@ static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int3
     }
 }
 
+/* The first node whose weights the unit holds: what an error names. */
+static int32_t node_of_unit(const bs_plan *p, int32_t unit)
+{
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (unit && p->nodes[n].unit == unit)
+            return n;
+    return 0;
+}
+
+static void move_to(int32_t *parts, int32_t from, int32_t to)
+{
+    const int32_t part = parts[from];
+    for (int32_t at = from; at > to; at--)
+        parts[at] = parts[at - 1];
+    parts[to] = part;
+}
+
+static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
+{
+    for (int32_t k = 0; k < count; k++)
+        if (s->plan->parts[parts[k]].unit)
+            bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
+}
+
 /* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure. */
 static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0;
+    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0, tried = 0;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < count && status == BS_OK; k++) {
-        const int32_t unit = s->plan->parts[parts[k]].unit, part = parts[k];
-        units[k] = unit;
-        if (unit && !bs_store_try(&s->store, unit, &status))
-            continue;
-        for (int32_t at = k; at > ready; at--)
-            parts[at] = parts[at - 1];
-        parts[ready++] = part;
+        units[k] = tried = s->plan->parts[parts[k]].unit;
+        if (tried == 0 || bs_store_try(&s->store, tried, &status))
+            move_to(parts, k, ready++);
     }
-    if (status == BS_OK && ready == 0)
+    if (status == BS_OK && ready == 0) {
         status = bs_store_wait(&s->store, stage, units, count, &waited);
-    for (int32_t k = 0; k < count && waited; k++)
-        if (s->plan->parts[parts[k]].unit == waited) {
-            const int32_t part = parts[k];
-            parts[k] = parts[0];
-            parts[0] = part;
-            ready = 1;
-        }
+        tried = waited;
+        for (int32_t k = 0; k < count && status == BS_OK && ready == 0; k++)
+            if (s->plan->parts[parts[k]].unit == waited)
+                move_to(parts, k, ready++);
+    }
     if (status == BS_OK)
         return ready;
-    for (int32_t k = 0; k < ready; k++)
-        if (s->plan->parts[parts[k]].unit)
-            bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
-    bs_exec_fail(s, status, s->graph->blocks[s->plan->units[s->plan->parts[parts[0]].unit].block].first_node);
+    release_parts(s, parts, ready);
+    bs_exec_fail(s, status, node_of_unit(s->plan, tried));
     return 0;
 }
 
@@ -21964,9 +21984,7 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
         const uint64_t start = bs_session_now(s);
         run_parts(s, parts + first, ready);
         record_uses(s, stage, parts + first, ready, spent, start, bs_session_now(s));
-        for (int32_t k = 0; k < ready; k++)
-            if (s->plan->parts[parts[first + k]].unit)
-                bs_store_release(&s->store, s->plan->parts[parts[first + k]].unit);
+        release_parts(s, parts + first, ready);
         first += ready;
     }
 }

@@ -142,35 +142,51 @@ static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int3
     }
 }
 
+/* The first node whose weights the unit holds: what an error names. */
+static int32_t node_of_unit(const bs_plan *p, int32_t unit)
+{
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (unit && p->nodes[n].unit == unit)
+            return n;
+    return 0;
+}
+
+static void move_to(int32_t *parts, int32_t from, int32_t to)
+{
+    const int32_t part = parts[from];
+    for (int32_t at = from; at > to; at--)
+        parts[at] = parts[at - 1];
+    parts[to] = part;
+}
+
+static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
+{
+    for (int32_t k = 0; k < count; k++)
+        if (s->plan->parts[parts[k]].unit)
+            bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
+}
+
 /* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure. */
 static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0;
+    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0, tried = 0;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < count && status == BS_OK; k++) {
-        const int32_t unit = s->plan->parts[parts[k]].unit, part = parts[k];
-        units[k] = unit;
-        if (unit && !bs_store_try(&s->store, unit, &status))
-            continue;
-        for (int32_t at = k; at > ready; at--)
-            parts[at] = parts[at - 1];
-        parts[ready++] = part;
+        units[k] = tried = s->plan->parts[parts[k]].unit;
+        if (tried == 0 || bs_store_try(&s->store, tried, &status))
+            move_to(parts, k, ready++);
     }
-    if (status == BS_OK && ready == 0)
+    if (status == BS_OK && ready == 0) {
         status = bs_store_wait(&s->store, stage, units, count, &waited);
-    for (int32_t k = 0; k < count && waited; k++)
-        if (s->plan->parts[parts[k]].unit == waited) {
-            const int32_t part = parts[k];
-            parts[k] = parts[0];
-            parts[0] = part;
-            ready = 1;
-        }
+        tried = waited;
+        for (int32_t k = 0; k < count && status == BS_OK && ready == 0; k++)
+            if (s->plan->parts[parts[k]].unit == waited)
+                move_to(parts, k, ready++);
+    }
     if (status == BS_OK)
         return ready;
-    for (int32_t k = 0; k < ready; k++)
-        if (s->plan->parts[parts[k]].unit)
-            bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
-    bs_exec_fail(s, status, s->graph->blocks[s->plan->units[s->plan->parts[parts[0]].unit].block].first_node);
+    release_parts(s, parts, ready);
+    bs_exec_fail(s, status, node_of_unit(s->plan, tried));
     return 0;
 }
 
@@ -185,9 +201,7 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
         const uint64_t start = bs_session_now(s);
         run_parts(s, parts + first, ready);
         record_uses(s, stage, parts + first, ready, spent, start, bs_session_now(s));
-        for (int32_t k = 0; k < ready; k++)
-            if (s->plan->parts[parts[first + k]].unit)
-                bs_store_release(&s->store, s->plan->parts[parts[first + k]].unit);
+        release_parts(s, parts + first, ready);
         first += ready;
     }
 }

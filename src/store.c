@@ -273,7 +273,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
     lock(s);
     for (;;) {
         for (int32_t i = 0; i < count && status == BS_OK && !*taken; i++)
-            if (take_locked(s, units[i], &status))
+            if (take_locked(s, units[i], &status) || status != BS_OK)
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;

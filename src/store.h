@@ -88,7 +88,7 @@ void bs_store_leave(bs_store *store);
 void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
-/* Waits until one of these is there (pinned: `*taken`). */
+/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be told). */
 bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
 void bs_store_release(bs_store *store, int32_t unit);
 bs_use bs_store_outcome(bs_store *store, int32_t unit);

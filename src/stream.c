@@ -10,7 +10,7 @@
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
+#define STREAM_MARGIN 0.2       /* of its reading time that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
 #define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
@@ -337,16 +337,20 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. What is
- * needed later than the guess would have to make room all the same if the guess is right. */
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
+ * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
+ * out not to need would be a better victim then. */
 static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
 {
+    const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* its load would be for nothing */
-        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : 1 - p);
+        if (far <= ahead && needed >= p)
+            return (double)INFINITY; /* it is needed sooner, and no less likely */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
     }
     return ns;
 }

@@ -19,11 +19,11 @@ typedef struct rig {
     bs_session *session;
     bs_sizes sizes;
     bs_error error;
-    uint8_t *persistent, *transient, *staging;
+    uint8_t *persistent, *transient, *staging, *slots;
 } rig;
 
 static _Alignas(64) uint8_t ag_plan_memory[24 << 20], ag_persistent[24 << 20], ag_transient[160 << 20],
-    ag_staging[1 << 20];
+    ag_staging[4 << 20], ag_slots[4 << 20];
 
 static inline uint8_t *ag_arena(bs_arena *arena, const char *name, uint8_t *memory, size_t room, uint64_t bytes,
                                 int32_t paint)
@@ -51,7 +51,7 @@ static inline bool ag_intact(const uint8_t *base, uint64_t bytes)
 static inline bool rig_intact(const rig *r)
 {
     return ag_intact(r->persistent, r->sizes.persistent) && ag_intact(r->transient, r->sizes.transient) &&
-           ag_intact(r->staging, r->sizes.staging);
+           ag_intact(r->staging, r->sizes.staging) && ag_intact(r->slots, r->sizes.slots);
 }
 
 static inline bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
@@ -81,6 +81,19 @@ static inline void rig_unshare(rig *r)
     p->scratch_bytes = scratch + bs_align_u64(p->kernel_scratch_bytes);
 }
 
+static inline bool rig_start(rig *r, const bs_session_desc *desc, int32_t paint)
+{
+    bs_plan_sizes(r->plan, &r->sizes);
+    r->persistent =
+        ag_arena(&r->memory.persistent, "persistent", ag_persistent, sizeof ag_persistent, r->sizes.persistent, paint);
+    r->transient =
+        ag_arena(&r->memory.transient, "transient", ag_transient, sizeof ag_transient, r->sizes.transient, paint);
+    r->staging = ag_arena(&r->memory.staging, "staging", ag_staging, sizeof ag_staging, r->sizes.staging, paint);
+    r->slots = ag_arena(&r->memory.slots, "slots", ag_slots, sizeof ag_slots, r->sizes.slots, paint);
+    r->session = bs_session_create(&r->memory, r->plan, desc, &r->error);
+    return r->session != NULL;
+}
+
 static inline bool rig_session(rig *r, const bs_tensor_table *weights, const bs_platform *platform, int32_t paint)
 {
     bs_session_desc desc;
@@ -88,15 +101,16 @@ static inline bool rig_session(rig *r, const bs_tensor_table *weights, const bs_
     desc.platform = platform;
     if (weights)
         desc.weights = bs_weights_from_table(weights);
-    bs_plan_sizes(r->plan, &r->sizes);
-    r->persistent =
-        ag_arena(&r->memory.persistent, "persistent", ag_persistent, sizeof ag_persistent, r->sizes.persistent, paint);
-    r->transient =
-        ag_arena(&r->memory.transient, "transient", ag_transient, sizeof ag_transient, r->sizes.transient, paint);
-    r->staging = ag_arena(&r->memory.staging, "staging", ag_staging, sizeof ag_staging, r->sizes.staging, paint);
-    bs_arena_init(&r->memory.slots, "slots", NULL, 0);
-    r->session = bs_session_create(&r->memory, r->plan, &desc, &r->error);
-    return r->session != NULL;
+    return rig_start(r, &desc, paint);
+}
+
+static inline bool rig_streamed(rig *r, const bs_weights *weights, const bs_stream_desc *stream, int32_t paint)
+{
+    bs_session_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.weights = *weights;
+    desc.stream = *stream;
+    return rig_start(r, &desc, paint);
 }
 
 /* ------------------------------------------------------------------------------------------- inputs and outputs */

@@ -145,9 +145,19 @@ static inline bs_value rg_made(random_graph *rg, bs_value v, double bound)
 
 /* --------------------------------------------------------------------------------------------------------- ops */
 
+/* Now and then a layer is a block of its own: weights that can be streamed. */
+static inline bool rg_own_block(random_graph *rg, int32_t number)
+{
+    const bool own = rg_flip(30);
+    if (own)
+        bs_block_begin(rg->g, rg_name(rg, "b", number, ""));
+    return own;
+}
+
 static inline bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
 {
     const int32_t number = rg->n_names;
+    const bool own = rg_own_block(rg, number);
     const int64_t inputs = rg_extent(rg, rg_info(rg, x), 0), dim[2] = {out, inputs};
     const bool act = rg_flip(30);
     net_add_whole(rg->weights, rg_name(rg, "l", number, "weight"), 2, dim);
@@ -155,12 +165,15 @@ static inline bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
     const bs_value y = bs_linear(
         rg->g, x,
         &(bs_linear_desc){.name = rg_name(rg, "l", number, ""), .out = out, .act = act ? BS_CLIP : 0, .act_param = 8});
+    if (own)
+        bs_block_end(rg->g);
     return rg_made(rg, y, act ? 8 : (double)inputs * rg->bound[x.id] + 1);
 }
 
 static inline bs_value rg_conv(random_graph *rg, bs_value x)
 {
     const int32_t number = rg->n_names;
+    const bool own = rg_own_block(rg, number);
     const bs_value_info *v = rg_info(rg, x);
     const int64_t c = rg_extent(rg, v, 0);
     const int32_t out = rg_flip(70) ? 2 : 4, k = rg_flip(70) ? 3 : 1,
@@ -177,6 +190,8 @@ static inline bs_value rg_conv(random_graph *rg, bs_value x)
                                                    .dilation = k == 3 && stride == 1 && rg_flip(20) ? 2 : 1,
                                                    .act = act ? BS_CLIP : 0,
                                                    .act_param = 8});
+    if (own)
+        bs_block_end(rg->g);
     return rg_made(rg, y, act ? 8 : (double)(c * k * k) * rg->bound[x.id] + 1);
 }
 
@@ -479,17 +494,19 @@ static inline void rg_block(random_graph *rg, int32_t domain, int32_t depth)
     for (int32_t p = 0; rg->g->status == BS_OK && p < rg->g->routers[r].desc->paths; p++) {
         const bs_value image = rg_pick(rg, domain, rg_is_any_image), line = rg_pick(rg, domain, rg_is_line);
         const bs_value in[2] = {image.id ? image : line, line};
+        bs_block_begin(rg->g, rg_name(rg, "p", rg->n_names, ""));
         for (int32_t i = 0; i < 2; i++)
             if (in[i].id)
                 rg_made(rg, bs_scatter(rg->g, (bs_router){r}, p, in[i]), rg->bound[in[i].id]);
         const int32_t inside = rg_path_domain(rg, r, p);
-        if (inside < 0)
-            continue;
-        rg_ops(rg, inside, check_below(4));
-        if (depth < 3 && rg_flip(50))
-            rg_block(rg, inside, depth + 1);
-        rg_ops(rg, inside, check_below(3));
-        rg_fold(rg, inside);
+        if (inside >= 0) {
+            rg_ops(rg, inside, check_below(4));
+            if (depth < 3 && rg_flip(50))
+                rg_block(rg, inside, depth + 1);
+            rg_ops(rg, inside, check_below(3));
+            rg_fold(rg, inside);
+        }
+        bs_block_end(rg->g);
     }
     for (int32_t i = 0; i < 3 && rg->g->status == BS_OK; i++)
         rg_gather(rg, r);

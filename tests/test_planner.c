@@ -1,11 +1,14 @@
 /* Promises: what is alive together never shares bytes, what a plan says is what a session takes, and whatever the order,
  * the threads, the patches or what memory held before, a run gives what the graph's definition gives. */
+#define _POSIX_C_SOURCE 200809L
 #include "random_graph.h"
 #include "against.h"
+#include "flat_source.h"
 
 static net_table weights;
 static random_graph rg;
 static against a;
+static flat_source source;
 static _Alignas(64) uint8_t graph_memory[1 << 20];
 static char report[1 << 17];
 
@@ -142,6 +145,10 @@ static void see_instr(watch *w, const bs_instr *i, int32_t time)
                 g->nodes[n].router == node->router)
                 see(w, g->nodes[n].first_out, time, true);
         break;
+    case BS_INSTR_LOOK_AHEAD: /* reads the scores, decides nothing */
+        for (int32_t k = 0; k < n_in; k++)
+            see(w, in[k], time, false);
+        break;
     case BS_INSTR_REGION:
         for (int32_t k = 0; k < w->plan->n_instrs; k++)
             if (w->plan->instrs[k].region == i->node)
@@ -234,7 +241,7 @@ static int32_t breaks_when_moved(bs_plan *p)
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
-        fills, slabs, forced, sizes;
+        fills, slabs, forced, sizes, streamed, uses;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -329,6 +336,42 @@ static bool plan_somehow(rig *r, const bs_graph *g, bs_plan_desc *d)
     return r->error.status == BS_ERROR_LIMIT && rig_plan(r, g, d);
 }
 
+/* The same graph with weights that come and go: any slots, policy, lanes and threads. Without blocks there is nothing to do. */
+static bool try_streamed(const bs_graph *g, coverage *c)
+{
+    rig r;
+    bs_plan_desc d = random_desc(g, check_below(3));
+    bs_stream_plan facts;
+    const bs_stream_desc stream = {.policy = check_below(BS_POLICY_BELADY), .speculation = check_below(2), .check_records = 0};
+    d.slot_bytes = 1u << 30;
+    if (!plan_somehow(&r, g, &d))
+        return false;
+    bs_plan_stream_get(r.plan, &facts);
+    if (facts.units == 0)
+        return true;
+    d.slot_bytes = facts.least_bytes + (rg_flip(50) ? (uint64_t)check_below((int32_t)(facts.all_bytes - facts.least_bytes) + 1) : 0);
+    d.lanes = 1 + check_below(4);
+    d.chunk_bytes = rg_flip(50) ? 64 : 0;
+    flat_init(&source, g, &weights.table, rg_flip(70) ? BS_F32 : rg_flip(50) ? BS_F16 : BS_BF16);
+    const bs_weights from = flat_weights(&source, rg_flip(50) ? 1 : 512);
+    if (!rig_plan(&r, g, &d) || !rig_streamed(&r, &from, &stream, 0xFF)) {
+        snprintf(a.why, sizeof a.why, "streamed: %.200s", r.error.message);
+        return false;
+    }
+    c->plans++;
+    c->sound += plan_is_sound(r.plan);
+    const bool ok = runs_agree(&r, g, &d);
+    bs_stream_stats stats;
+    bs_session_stream_stats(r.session, &stats);
+    bs_session_close(r.session);
+    c->streamed++;
+    c->uses += (int32_t)(stats.hits + stats.late + stats.misses);
+    if (!ok)
+        printf("  streamed: order %d, %d threads, %d lanes, %d slots of %d, policy %d, speculation %d\n", d.order, d.threads, d.lanes,
+               (int)d.slot_bytes, (int)facts.all_bytes, stream.policy, stream.speculation);
+    return ok;
+}
+
 static bool try_graph(const bs_graph *g, coverage *c, int32_t plans)
 {
     for (int32_t turn = 0; turn < plans; turn++) {
@@ -374,7 +417,7 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
             continue;
         }
         c.graphs++;
-        if (try_graph(g, &c, 4))
+        if (try_graph(g, &c, 4) && try_streamed(g, &c))
             continue;
         printf("  graph %llu, N %d, H %d, W %d: %s\n", (unsigned long long)(seed + (uint64_t)i), (int)a.extent[0],
                (int)a.extent[1], (int)a.extent[2], a.why);
@@ -391,7 +434,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.regions, c.in_tile, c.torn, c.in_place, c.frames);
     printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed,
            c.fills, c.slabs, c.forced, c.sizes);
-    check(c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed && c.fills && c.slabs &&
+    printf("  streamed plans %d, with %d uses of units\n", c.streamed, c.uses);
+    check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed && c.fills && c.slabs &&
               c.forced && c.sizes,
           "random graphs reach every kind of lowering");
 }

@@ -27,6 +27,7 @@ typedef struct known {
     uint64_t offset;
     bool needed, failed, resident;
     uint64_t silent_until;
+    int32_t guess_loads; /* in this visit, since something else than a guess made it go */
 } known;
 
 typedef struct world {
@@ -67,12 +68,13 @@ static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) 
 static void on_event(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess)
 {
     (void)watcher;
-    (void)for_guess;
-    const known *k = &w.known[unit];
+    known *k = &w.known[unit];
     if (k->pins > 0)
         wrong("a unit in use was evicted");
     if (k->needed && w.failing != unit)
         wrong("a unit that the visit needs was evicted");
+    if (!for_guess)
+        k->guess_loads = 0;
     seen.evictions += kind == BS_EVENT_EVICT;
     seen.dropped += kind == BS_EVENT_DROP;
 }
@@ -208,6 +210,9 @@ static void issued(lane *l, const bs_slot_state *before, bool more_demand, bool 
         k->generation = c->generation;
         k->offset = c->offset;
         k->issued = 0;
+        k->guess_loads += !c->demanded;
+        if (k->guess_loads > 1)
+            wrong("guesses evict each other and are read again and again");
     }
     if (c->index != k->issued || c->generation != k->generation || c->offset != k->offset || c->index >= w.units[c->unit].n_chunks)
         wrong("a load does not go on where it stood");
@@ -306,7 +311,7 @@ static void visit(int32_t stage)
     const bool all = facts->router == 0 && check_below(10) > 0, none = check_below(20) == 0;
     int32_t units[MOST_UNITS], count = 0;
     for (int32_t u = 0; u < w.facts.n_units; u++)
-        w.known[u].needed = w.known[u].failed = false;
+        w.known[u].needed = w.known[u].failed = false, w.known[u].guess_loads = 0;
     for (int32_t i = 0; i < facts->n_units && !none; i++)
         if (all || check_below(100) < 45)
             units[count++] = w.uses[facts->first_unit + i];
