@@ -43,7 +43,7 @@ endif
 
 CFLAGS ?= -O3 -g
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
-INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video
+INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
 COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LINK = $(CC) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(LDFLAGS)
 LDLIBS := -lm -lpthread
@@ -66,9 +66,10 @@ PROGRAM_MAINS := \
   demo_clip:examples/demo_clip.c \
   demo_pictures:examples/demo_pictures.c \
   video_sr:examples/video/video_sr.c \
-  halve:examples/video/halve.c
+  halve:examples/video/halve.c \
+  moe_text:examples/moe_text/moe_text.c
 
-EXAMPLE_SOURCES := $(wildcard examples/*.c examples/video/*.c)
+EXAMPLE_SOURCES := $(wildcard examples/*.c examples/video/*.c examples/moe_text/*.c)
 PROGRAMS := $(foreach p,$(PROGRAM_MAINS),$(if $(wildcard $(lastword $(subst :, ,$(p)))),$(firstword $(subst :, ,$(p)))))
 EXAMPLE_MODULES := $(filter-out $(foreach p,$(PROGRAM_MAINS),$(lastword $(subst :, ,$(p)))),$(EXAMPLE_SOURCES))
 
@@ -97,7 +98,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
-.PHONY: all demo test test-build test-asan test-ubsan test-tsan test-aarch64 bench amalgamate check size \
+.PHONY: all demo test test-build test-asan test-ubsan test-tsan test-aarch64 bench bench-preload amalgamate check size \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -110,6 +111,7 @@ help:
 	@echo 'make test-tsan    the tests with the thread sanitizer'
 	@echo 'make test-aarch64 the tests cross-built, under qemu'
 	@echo 'make bench        benchmarks'
+	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
 	@echo 'make amalgamate   generate brainstorm.c from src/'
 	@echo 'make check        brainstorm.c is what src/ gives; strict builds; symbols; installation'
 	@echo 'make size         bytes of brainstorm.c at -Os'
@@ -184,7 +186,11 @@ test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200
 
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
-	@for program in $(BENCH_FILES); do echo "== $$program"; $(RUN) $$program || exit 1; done
+	@for program in $(filter-out %/preload,$(BENCH_FILES)); do echo "== $$program"; $(RUN) $$program || exit 1; done
+
+# Some minutes by itself. Its scratch files lie in $TMPDIR, else in build/.
+bench-preload: $(BUILD)/bench/preload
+	@$(RUN) $< $(ARGS)
 
 demo: all
 	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo.sh

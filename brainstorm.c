@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d478cfe25ba668465309de1a90afc4a477a8ff4d8669688772e41d77b82c9fc1
+ * sha256 of the parts: 6deb957fc258763b1b26bfef9ca7ababbc32854cda9d4e8fa5d544bee8f2a9c3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -54,6 +54,13 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+
+/* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
+typedef struct bs_carver {
+    uint8_t *base;
+    uint64_t used;
+} bs_carver;
+void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
@@ -179,6 +186,13 @@ void *bs_arena_take(bs_arena *arena, size_t bytes)
     arena->used = (size_t)end;
     if (arena->used > arena->high_water)
         arena->high_water = arena->used;
+    return memory;
+}
+
+void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes)
+{
+    uint8_t *memory = carver->base ? carver->base + carver->used : NULL;
+    carver->used = bs_add_u64(carver->used, bs_align_u64(bs_mul_u64(count, bytes)));
     return memory;
 }
 /* ==== end src/arena.c ========================================================================= */
@@ -1175,6 +1189,8 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
  */
 /* #include "kernels/conv_internal.h" */
+
+#include <string.h>
 /* #include "kernels/conv_winograd.h" */
 
 
@@ -1254,18 +1270,23 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     return (size_t)floats;
 }
 
-/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. */
+/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
+ * order, each channel's to its lane: streamed weights are packed while a network waits. */
 static float *bs_conv_pack_outer(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
                                  float *to)
 {
     for (int32_t first = 0; first < out;) {
         const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-        for (int32_t tap = 0; tap < taps; tap++)
+        const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
+        if (first + width > out)
+            memset(to, 0, floats * sizeof *to);
+        for (int32_t lane = 0; lane < width && first + lane < out; lane++) {
+            const float *from = weights + (ptrdiff_t)(first + lane) * in * taps;
             for (int32_t i = 0; i < in; i++)
-                for (int32_t lane = 0; lane < width; lane++) {
-                    const ptrdiff_t o = first + lane;
-                    *to++ = o < out ? weights[(o * in + i) * taps + tap] : 0.0f;
-                }
+                for (int32_t tap = 0; tap < taps; tap++)
+                    to[((ptrdiff_t)tap * in + i) * width + lane] = *from++;
+        }
+        to += floats;
         first += width;
     }
     return to;
@@ -1310,29 +1331,34 @@ static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
     g[5][2] = 1 / (a * a * a);
 }
 
-/* G w G^T at one point. */
-static float bs_conv_winograd_weight(double g[BS_WINOGRAD_IN][3], const float *w, int32_t point)
+/* G w G^T: all points of one kernel, to `to[point * step]`. */
+static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
 {
-    const double *gy = g[point / BS_WINOGRAD_IN], *gx = g[point % BS_WINOGRAD_IN];
-    double sum = 0;
-    for (int32_t y = 0; y < 3; y++)
+    for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+        double row[3];
         for (int32_t x = 0; x < 3; x++)
-            sum += gy[y] * gx[x] * (double)w[3 * y + x];
-    return (float)sum;
+            row[x] = g[y][0] * (double)w[x] + g[y][1] * (double)w[3 + x] + g[y][2] * (double)w[6 + x];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++, to += step)
+            *to = (float)(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
+    }
 }
 
 static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
 {
     double g[BS_WINOGRAD_IN][3];
     bs_conv_winograd_g(g);
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
-        for (int32_t first = 0; first < out;) {
-            const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-            for (int32_t i = 0; i < in; i++)
-                for (ptrdiff_t o = first; o < first + width; o++)
-                    *to++ = o < out ? bs_conv_winograd_weight(g, weights + (o * in + i) * 9, point) : 0.0f;
-            first += width;
-        }
+    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
+    for (int32_t first = 0; first < out;) {
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+        for (int32_t i = 0; i < in; i++)
+            for (ptrdiff_t o = first; o < first + width; o++, to++) {
+                if (o < out)
+                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
+                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
+                    to[point * step] = 0.0f;
+            }
+        first += width;
+    }
 }
 
 void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,
@@ -14177,15 +14203,50 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
     return weights->map && info->dtype == spec->dtype ? weights->map(weights->user, info) : NULL;
 }
 
+#define WIDEN_BLOCK 64
+
+/* bs_f16_to_f32 without branches, a step at a time over a block, so that compilers make vectors of it. */
+static void widen_f16(float *to, const uint16_t *from)
+{
+    uint32_t bits[WIDEN_BLOCK], small_bits[WIDEN_BLOCK];
+    float small[WIDEN_BLOCK];
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
+        bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
+        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
+    }
+    memcpy(small, small_bits, sizeof small);
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
+        small[i] -= 0x1p-14f;
+    memcpy(small_bits, small, sizeof small);
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
+        const uint32_t exponent = bits[i] & 0x0f800000u;
+        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
+        bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
+    }
+    memcpy(to, bits, sizeof bits);
+}
+
+static void widen_bf16(float *to, const uint16_t *from)
+{
+    uint32_t bits[WIDEN_BLOCK];
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
+        bits[i] = (uint32_t)from[i] << 16;
+    memcpy(to, bits, sizeof bits);
+}
+
+/* In blocks through memory of its own: what is widened may lie over what was narrow. */
 void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored)
 {
-    uint8_t *to = target;
-    const uint8_t *from = narrow;
-    for (uint64_t i = 0; i < elements; i++) {
-        uint16_t half;
-        memcpy(&half, from + 2 * i, sizeof half);
-        const float wide = stored == BS_F16 ? bs_f16_to_f32(half) : bs_bf16_to_f32(half);
-        memcpy(to + 4 * i, &wide, sizeof wide);
+    for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
+        const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
+        uint16_t from[WIDEN_BLOCK] = {0};
+        float to[WIDEN_BLOCK];
+        memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
+        if (stored == BS_F16)
+            widen_f16(to, from);
+        else
+            widen_bf16(to, from);
+        memcpy((uint8_t *)target + 4 * i, to, 4 * count);
     }
 }
 
@@ -15005,7 +15066,7 @@ typedef struct bs_profile_tables {
     const bs_profile_place *places; /* of the units */
     const bs_trace_stage *stages;
     const int32_t *stage_units;
-    int32_t n_stage_units;
+    int32_t n_units, n_stage_units;
 } bs_profile_tables;
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
 
@@ -15612,7 +15673,7 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error) : NULL;
     if (!stage_units)
         return false;
-    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->stage_units};
+    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
     bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
@@ -15766,6 +15827,12 @@ typedef struct trace_busy {
     uint64_t total_ns, bytes;
 } trace_busy;
 
+/* A unit's use since the last stage: breadth first, a unit is used by one instruction after the other. */
+typedef struct trace_seen {
+    uint64_t stretch; /* of events in which that was, from 1 */
+    int32_t use, rest;
+} trace_seen;
+
 typedef struct trace_maker {
     int32_t n_visits, n_uses, n_guesses;
     int32_t most_uses, most_guesses; /* at any time: those of a stage that is never left included */
@@ -15774,6 +15841,8 @@ typedef struct trace_maker {
     bs_trace_use *uses;
     bs_trace_guess *guesses;
 
+    trace_seen *seen; /* [units] */
+    uint64_t stretch;
     int32_t first_use, first_guess; /* since the last stage */
     int32_t use_stage;              /* of those uses */
     uint64_t used_ns, stalled_ns;
@@ -15824,6 +15893,7 @@ static uint64_t since(uint64_t later, uint64_t earlier) { return later > earlier
 static void forget_uses(trace_maker *m)
 {
     m->n_uses = m->first_use;
+    m->stretch++;
     m->used_ns = 0;
     m->stalled_ns = 0;
 }
@@ -15839,14 +15909,20 @@ static void enter_stage(trace_maker *m, int32_t stage)
 static bool trace_add_use(trace_maker *m, const bs_event *e)
 {
     enter_stage(m, e->index);
+    const uint64_t ns = e->end_ns - e->start_ns;
+    trace_seen *seen = &m->seen[e->subject];
+    m->used_ns = bs_add_u64(m->used_ns, ns);
+    if (seen->stretch == m->stretch) { /* again: one use that took longer */
+        if (m->uses)
+            m->uses[seen->use].compute_ns = bs_add_u64(m->uses[seen->use].compute_ns, ns);
+        return true;
+    }
     if (m->n_uses == m->room_uses)
         return false;
     if (m->uses)
-        m->uses[m->n_uses] =
-            (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, e->end_ns - e->start_ns};
-    m->n_uses++;
+        m->uses[m->n_uses] = (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, ns};
+    *seen = (trace_seen){m->stretch, m->n_uses++, 0};
     m->most_uses = bs_max_i32(m->most_uses, m->n_uses);
-    m->used_ns = bs_add_u64(m->used_ns, e->end_ns - e->start_ns);
     return true;
 }
 
@@ -15855,7 +15931,7 @@ static bool trace_add_guess(trace_maker *m, const bs_event *e)
     if (m->n_guesses == m->room_guesses)
         return false;
     if (m->guesses)
-        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject};
+        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject, e->value < 7 ? (int32_t)e->value : 7};
     m->n_guesses++;
     m->most_guesses = bs_max_i32(m->most_guesses, m->n_guesses);
     return true;
@@ -15931,6 +16007,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
     bs_error wrong;
     m->use_stage = -1;
     m->run_visit = -1;
+    m->stretch = 1;
+    memset(m->seen, 0, (size_t)bs_profile_tables_of(profile)->n_units * sizeof *m->seen);
     bs_profile_rewind(profile);
     while (bs_profile_next(profile, &event, &wrong))
         if (!trace_add_event(m, &event))
@@ -15957,6 +16035,7 @@ static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error 
 static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *arena, bs_error *error)
 {
     memset(m, 0, sizeof *m);
+    m->seen = counted->seen;
     m->room_visits = counted->n_visits;
     m->room_uses = counted->most_uses;
     m->room_guesses = counted->most_guesses;
@@ -16000,7 +16079,9 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
-    if (profile && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
+    if (profile)
+        counted.seen = trace_table(arena, bs_profile_tables_of(profile)->n_units, sizeof *counted.seen, &here);
+    if (counted.seen && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
         trace_pass(&filled, profile, &here)) {
         trace_finish(trace, &filled, profile);
         return BS_OK;
@@ -16060,7 +16141,9 @@ typedef struct bs_slot {
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
-    bool evicted_by_guess;
+    int32_t evicted_for;   /* the guess that took its place; -1 none */
+    bool guess_used;       /* the last guess of this unit was right */
+    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;
@@ -16071,15 +16154,20 @@ typedef struct bs_slot {
     double keep; /* scratch of one search for room */
 } bs_slot;
 
+#define BS_STRENGTHS 8
+
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
-    double ahead_in, ahead_out;       /* how often an expected unit, and another one, was needed */
+    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
+    double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
+    double error_rate, error_recent; /* of long and of short memory */
     int32_t before;        /* the routed stage visited before this one */
     uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
 
@@ -16093,8 +16181,12 @@ typedef struct bs_stream {
     bs_slot *slots;         /* [units] */
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
+    double *recent;         /* [uses] the same, of the last few visits */
+    double *interval;       /* [uses] visits of its stage from one need to the next, on average; 0 unknown */
+    double *deviation;      /* [uses] of that, absolute */
+    uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
     uint8_t *chosen;        /* [uses] by the last visit */
-    uint8_t *expected;      /* [uses] by look-ahead, of the next visit */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
     double *score;          /* [uses] scratch of predictors */
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
@@ -16105,7 +16197,9 @@ typedef struct bs_stream {
     int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
-    double ns_per_byte; /* of reading and preparing, measured; 0 unknown */
+    uint64_t stall_ns; /* since when it stands still */
+    bool stalling;
+    double read_per_byte, prepare_per_byte; /* ns, measured; 0 unknown */
     double miss_rate;   /* how often a visit has to wait for a read */
     /* does guessing pay? */
     double gained_ns, lost_ns;
@@ -16125,15 +16219,23 @@ void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memor
 
 /* A stage is reached, and these units are needed, in this order. */
 void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them). First call of a stage forgets older ones. */
-void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
+ * choice was. The first call for a visit forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+/* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
+int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
+ * may go: it is asked for again when it is taken. */
+void bs_stream_wait(bs_stream *stream);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
 void bs_stream_leave(bs_stream *stream);
-void bs_stream_stalled(bs_stream *stream, uint64_t ns);
+/* The run stands still for weights from `now` on; and goes on. */
+void bs_stream_stall(bs_stream *stream, uint64_t now);
+void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 /* --------------------------------------------------------------------------------------------- the reader side */
 
@@ -16147,11 +16249,10 @@ typedef struct bs_stream_chunk {
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
 bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
-/* The chunk's bytes are here, and are being prepared: storage is free for another guess. */
-void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk);
-/* status: of reading, checking and preparing it. Returns whether its unit is complete. */
-bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
-                    uint64_t now);
+/* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
+void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
+/* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now);
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
@@ -16161,21 +16262,38 @@ bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
 int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
 void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
-void bs_slots_give_up(bs_stream *stream, int32_t unit, bool for_guess);
+/* for_guess: the unit that takes the place, when it is a guess; else -1. */
+void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
 /* stream_predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
 double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
+/* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
+double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is. */
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
-/* What reading a unit takes, by what was measured so far. */
+/* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
+static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+{
+    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 32768;
+    const uint64_t wanted = share > least ? share : least;
+    return wanted < chunk_bytes ? wanted : chunk_bytes;
+}
+
+/* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
-    return (double)s->facts.units[unit].read_bytes * s->ns_per_byte;
+    return (double)s->facts.units[unit].read_bytes * s->read_per_byte;
+}
+
+static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
+{
+    const bs_stream_unit *u = &s->facts.units[unit];
+    return bs_stream_read_ns(s, unit) + (double)u->read_bytes / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
 }
 
 #endif
@@ -16195,13 +16313,11 @@ static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 /* The larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the stages until it is needed again, as expected: its next visit, or after a miss of that once in 1/rate runs. */
+/* Minus the stages until it is needed again, as expected. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
     const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
-    const int32_t stage = (s->stage + ahead) % stages;
-    const double p = bs_predict_use(s, stage, s->next_use[unit]), rate = s->rate[s->next_use[unit]];
-    return -(ahead + (1 - p) * stages / (rate > 0.01 ? rate : 0.01));
+    return -(ahead + stages * bs_predict_visits(s, (s->stage + ahead) % stages, s->next_use[unit]));
 }
 
 static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }
@@ -16291,16 +16407,17 @@ static void count_waste(bs_stream *s, int32_t unit)
     slot->guessed = false;
 }
 
-void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
+void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
 {
     bs_slot *slot = &s->slots[unit];
     const bool loading = slot->state != BS_SLOT_READY;
     s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
     s->stats.evictions += !loading;
     if (s->watch && slot->state != BS_SLOT_DROPPED)
-        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess);
+        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess >= 0);
     count_waste(s, unit);
-    slot->evicted_by_guess = for_guess && !loading;
+    if (!loading)
+        slot->evicted_for = for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
@@ -16315,13 +16432,15 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     const uint64_t bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
-        bs_slots_give_up(s, u, guessed);
+        bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
     slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;
+    slot->guess_used = slot->guess_used && !guessed;
+    slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
     s->slots_used += bytes;
     if (s->slots_used > s->stats.resident_peak_bytes)
@@ -16435,16 +16554,61 @@ static bool follows_directly(const bs_stream *s, int32_t stage)
     }
 }
 
+/* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
+ * distribution's mean absolute deviation is about 0.74 of its mean). */
+static double regularity(const bs_stream *s, int32_t use)
+{
+    const double r = s->interval[use] > 0 ? 1 - 2.5 * s->deviation[use] / s->interval[use] : 0;
+    return r > 0 ? r : 0;
+}
+
+/* Visits of its stage that will pass before its interval is over. */
+static double interval_left(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->stages[stage].visits + 1);
+    return left > 0 ? left : 0;
+}
+
+/* By whichever memory served this stage better so far. */
+static double rate_of(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stage_state *state = &s->stages[stage];
+    return state->error_recent < 0.95 * state->error_rate ? s->recent[use] : s->rate[use];
+}
+
+/* By itself: how often it is needed, or when it is due. */
+static double frequency_probability(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double regular = regularity(s, use), due = interval_left(s, stage, use) < 0.5 ? 1 : 0;
+    return regular * due + (1 - regular) * rate_of(s, stage, use);
+}
+
+double bs_predict_visits(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double p = bs_predict_use(s, stage, use), regular = regularity(s, use);
+    const double usual = rate_of(s, stage, use), rate = usual > 0.01 ? usual : 0.01;
+    if (s->facts.stages[stage].router == 0)
+        return 0;
+    return s->stages[stage].told ? (1 - p) / rate : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
+}
+
+/* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
+static bool was_resident(const bs_stream *s, int32_t use)
+{
+    const bs_slot *slot = &s->slots[s->facts.uses[use]];
+    return slot->state == BS_SLOT_READY && !slot->guessed;
+}
+
 double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
 {
     const bs_stage_state *state = &s->stages[stage];
     if (s->facts.stages[stage].router == 0)
         return 1;
     if (state->told)
-        return s->expected[use] ? state->ahead_in : state->ahead_out;
+        return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
     if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
         return transition_probability(s, stage, use);
-    return s->rate[use];
+    return frequency_probability(s, stage, use);
 }
 
 void bs_predict_distances(bs_stream *s)
@@ -16499,7 +16663,7 @@ static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, const
     const bs_stream_stage *stage = &s->facts.stages[j];
     double error = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : s->rate[k];
+        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : frequency_probability(s, j, k);
         const double miss = p - (double)is_needed(units, count, s->facts.uses[k]);
         s->score[k] = p;
         error += miss * miss;
@@ -16517,16 +16681,32 @@ static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        inside += s->expected[k];
-        right += s->expected[k] && is_needed(units, count, s->facts.uses[k]);
+        const bool came = is_needed(units, count, s->facts.uses[k]);
+        inside += s->expected[k] != 0;
+        right += s->expected[k] && came;
+        if (s->expected[k])
+            average(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came);
     }
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;
     p->needed += (uint64_t)count;
-    if (inside > 0)
-        average(&state->ahead_in, (double)right / inside);
     if (inside < stage->n_units)
         average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
+}
+
+static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
+{
+    const double gap = (double)(visit - s->needed_at[k]);
+    if (s->needed_at[k] == 0) {
+        s->deviation[k] = 0;
+    } else if (s->interval[k] <= 0) {
+        s->interval[k] = gap;
+        s->deviation[k] = gap / 2; /* one gap says nothing yet */
+    } else {
+        s->deviation[k] += (fabs(gap - s->interval[k]) - s->deviation[k]) / 5;
+        s->interval[k] += (gap - s->interval[k]) / 5;
+    }
+    s->needed_at[k] = visit;
 }
 
 static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
@@ -16537,7 +16717,12 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
+        average(&s->stages[j].error_recent, (s->score[k] - s->recent[k]) * (s->score[k] - s->recent[k]));
         average(&s->rate[k], s->score[k]);
+        s->recent[k] += (s->score[k] - s->recent[k]) / 6;
+        if (s->score[k] > 0)
+            learn_interval(s, k, s->stages[j].visits + 1);
         s->chosen[k] = s->score[k] > 0;
         s->expected[k] = 0;
     }
@@ -16580,42 +16765,35 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
+#define STREAM_MARGIN 0.2       /* of its reading time that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
-typedef struct stream_carver {
-    uint8_t *base;
-    uint64_t used;
-} stream_carver;
-
-static void *stream_carve(stream_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
-static void carve_stream(stream_carver *c, const bs_stream_facts *f, bs_stream *s)
+static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
     const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
-    s->slots = stream_carve(c, units, sizeof *s->slots);
-    s->stages = stream_carve(c, stages, sizeof *s->stages);
-    s->rate = stream_carve(c, uses, sizeof *s->rate);
-    s->score = stream_carve(c, uses, sizeof *s->score);
-    s->chosen = stream_carve(c, uses, 1);
-    s->expected = stream_carve(c, uses, 1);
-    s->distance = stream_carve(c, units, sizeof *s->distance);
-    s->next_use = stream_carve(c, units, sizeof *s->next_use);
-    s->needed = stream_carve(c, units, sizeof *s->needed);
-    s->transitions = stream_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+    s->slots = bs_carve(c, units, sizeof *s->slots);
+    s->stages = bs_carve(c, stages, sizeof *s->stages);
+    s->rate = bs_carve(c, uses, sizeof *s->rate);
+    s->recent = bs_carve(c, uses, sizeof *s->recent);
+    s->interval = bs_carve(c, uses, sizeof *s->interval);
+    s->deviation = bs_carve(c, uses, sizeof *s->deviation);
+    s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
+    s->score = bs_carve(c, uses, sizeof *s->score);
+    s->chosen = bs_carve(c, uses, 1);
+    s->expected = bs_carve(c, uses, 1);
+    s->distance = bs_carve(c, units, sizeof *s->distance);
+    s->next_use = bs_carve(c, units, sizeof *s->next_use);
+    s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
 uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 {
-    stream_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -16623,7 +16801,7 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    stream_carver c = {memory, 0};
+    bs_carver c = {memory, 0};
     memset(memory, 0, (size_t)bs_stream_bytes(facts));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
@@ -16632,12 +16810,15 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     for (int32_t j = 0; j < facts->n_stages; j++) {
         bs_stage_state *stage = &s->stages[j];
         stage->compute_ns = -1;
-        stage->ahead_in = 0.5;
+        for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
+            stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
-        stage->error_transition = stage->error_frequency = 0.25;
+        stage->error_transition = stage->error_frequency = stage->error_rate = stage->error_recent = 0.25;
         for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
-            s->rate[k] = facts->stages[j].router ? 0.25 : 1;
+            s->rate[k] = s->recent[k] = facts->stages[j].router ? 0.25 : 1;
     }
+    for (int32_t u = 0; u < facts->n_units; u++)
+        s->slots[u].evicted_for = -1;
     s->stage = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
@@ -16686,8 +16867,8 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double read = bs_stream_read_ns(s, unit), gone = (double)(now - slot->load_start);
-    return slot->state == BS_SLOT_READY || gone > read ? read : gone;
+    const double load = bs_stream_load_ns(s, unit), gone = (double)(now - slot->load_start);
+    return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
 /* How the unit stands when it is needed; an unfinished guess becomes demand where it is. */
@@ -16704,9 +16885,10 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
-    if (slot->outcome == BS_USE_MISS && slot->evicted_by_guess)
-        lose(s, bs_stream_read_ns(s, unit));
-    slot->evicted_by_guess = false;
+    if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
+        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5)); /* a right guess would have had to make
+                                                            room all the same; another guess may have brought it back */
+    slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
             return; /* for the second time in one visit */
@@ -16720,7 +16902,7 @@ static void drop_passed(bs_stream *s)
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         const int32_t unit = s->facts.uses[k];
         if (s->slots[unit].state == BS_SLOT_LOADING && !s->slots[unit].needed)
-            bs_slots_give_up(s, unit, false);
+            bs_slots_give_up(s, unit, -1);
     }
 }
 
@@ -16745,7 +16927,7 @@ void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t 
     s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
 }
 
-void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
+void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t strength)
 {
     const bs_stream_stage *facts = &s->facts.stages[stage];
     if (!s->stages[stage].told)
@@ -16754,7 +16936,20 @@ void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
     s->stages[stage].told = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
         if (s->facts.uses[k] == unit)
-            s->expected[k] = 1;
+            s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));
+}
+
+int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
+{
+    static const double limits[BS_STRENGTHS - 1] = {0.125, 0.25, 0.5, 1, 1.5, 2, 3};
+    double *usual = &s->stages[stage].margin;
+    int32_t strength = 0;
+    if (!(margin >= 0) || isinf(margin))
+        return 0;
+    while (strength < BS_STRENGTHS - 1 && margin > limits[strength] * *usual)
+        strength++;
+    *usual += (margin - *usual) / (*usual > 0 ? 64 : 1);
+    return strength;
 }
 
 bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
@@ -16766,8 +16961,10 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
             demand(s, unit, s->visit_ns);
         return false;
     }
-    if (slot->guessed)
+    if (slot->guessed) {
         s->stats.useful_guesses++;
+        slot->guess_used = true;
+    }
     slot->guessed = false;
     slot->needed = false;
     slot->pins++;
@@ -16776,6 +16973,28 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     slot->last_use = ++s->takes;
     *offset = slot->offset;
     return true;
+}
+
+/* Where units of one visit are used one after the other, the first may find no room because of the next. */
+void bs_stream_wait(bs_stream *s)
+{
+    bool blocked = false;
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        if (s->slots[u].in_flight > 0 || s->slots[u].pins > 0)
+            return; /* there will be a change without this */
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const int32_t unit = s->needed[i];
+        const bs_slot *slot = &s->slots[unit];
+        uint64_t offset;
+        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+            continue;
+        if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
+            return; /* it can be read */
+        blocked = true;
+    }
+    for (int32_t i = 0; blocked && i < s->n_needed; i++)
+        if (s->slots[s->needed[i]].state == BS_SLOT_READY)
+            s->slots[s->needed[i]].needed = false;
 }
 
 void bs_stream_release(bs_stream *s, int32_t unit)
@@ -16790,10 +17009,22 @@ void bs_stream_leave(bs_stream *s)
     s->n_needed = 0;
 }
 
-void bs_stream_stalled(bs_stream *s, uint64_t ns)
+void bs_stream_stall(bs_stream *s, uint64_t now)
 {
-    s->stalled_ns += ns;
-    s->stats.stall_ns += ns;
+    s->stalling = true;
+    s->stall_ns = now;
+}
+
+static uint64_t stalled_so_far(const bs_stream *s, uint64_t now)
+{
+    return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
+}
+
+void bs_stream_resume(bs_stream *s, uint64_t now)
+{
+    s->stats.stall_ns += stalled_so_far(s, now) - s->stalled_ns;
+    s->stalled_ns = stalled_so_far(s, now);
+    s->stalling = false;
 }
 
 /* ------------------------------------------------------------------------------------------------ what to read */
@@ -16833,7 +17064,20 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     return false;
 }
 
-/* Computing time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+/* While what the run waits for is being prepared, storage is idle. */
+static double waiting_for_lanes(const bs_stream *s)
+{
+    double ns = 0;
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
+        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
+            ns = chunk;
+    }
+    return ns;
+}
+
+/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
@@ -16843,19 +17087,25 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
             return (double)INFINITY;
         ns += stage;
     }
-    const double gone = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    ns += waiting_for_lanes(s);
+    const double gone = (double)(now - s->visit_ns) - (double)stalled_so_far(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. What is
- * needed later than the guess would have to make room all the same if the guess is right. */
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
+ * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
+ * out not to need would be a better victim then. */
 static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
 {
+    const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
-        ns += needed * bs_stream_read_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        if (far <= ahead && needed >= p)
+            return (double)INFINITY; /* it is needed sooner, and no less likely */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
     }
     return ns;
 }
@@ -16879,10 +17129,11 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
         s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
         return GUESS_NOT_WORTH;
-    const double until = time_until(s, ahead, now), read = bs_stream_read_ns(s, unit), p = bs_predict_use(s, stage, use);
-    const double worth = p * (read < until ? read : until) - (1 - p) * delay(s, unit, now);
+    const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
+    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const double worth = p * (read < until ? read : until) - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * read)
+    if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
     if (begun)
         return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
@@ -16904,7 +17155,7 @@ static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
     return best;
 }
 
-/* Whether some certain need would have to wait if storage did nothing until the next visit. Before that, reading it would
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
  * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, uint64_t now)
 {
@@ -16913,9 +17164,11 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; facts->router == 0 && k < facts->first_unit + facts->n_units; k++)
-            if (s->slots[s->facts.uses[k]].state != BS_SLOT_READY && s->distance[s->facts.uses[k]] == ahead)
-                reading += bs_stream_read_ns(s, s->facts.uses[k]);
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
+            const int32_t unit = s->facts.uses[k];
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
+        }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)
             return true;
         until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
@@ -16932,7 +17185,7 @@ static bool next_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->score[k] = bs_predict_use(s, stage, k);
         for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
-            const bool may_evict = pressed || facts->router != 0;
+            const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
             const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
             if (result == GUESS_ISSUED)
                 return true;
@@ -16949,37 +17202,36 @@ bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     bool waiting;
     if (next_demand(s, now, chunk, &waiting))
         return true;
-    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->ns_per_byte <= 0)
+    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->read_per_byte <= 0)
         return false;
     return next_guess(s, now, chunk);
 }
 
 /* ---------------------------------------------------------------------------------------------- what was read */
 
-static void measure_read(bs_stream *s, uint64_t bytes, uint64_t ns)
+static void measure(double *per_byte, uint64_t bytes, uint64_t ns)
 {
     const double sample = bytes ? (double)ns / (double)bytes : 0;
-    s->stats.bytes_read += bytes;
     if (bytes)
-        s->ns_per_byte = s->ns_per_byte > 0 ? s->ns_per_byte + (sample - s->ns_per_byte) / 16 : sample;
+        *per_byte = *per_byte > 0 ? *per_byte + (sample - *per_byte) / 16 : sample;
 }
 
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->needed)
+    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else a load anew is waited for */
         slot->failed = status;
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
     if (slot->state == BS_SLOT_LOADING)
-        bs_slots_give_up(s, unit, false);
+        bs_slots_give_up(s, unit, -1);
 }
 
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns < ns; /* it began before the visit did */
-    if (chunk->demanded || s->slots[chunk->unit].needed || !before || s->n_needed == 0)
+    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
+    if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
@@ -16989,31 +17241,33 @@ static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t n
         }
 }
 
-void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk)
+void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now)
 {
-    s->reading -= !chunk->arrived;
     chunk->arrived = true;
+    s->reading--;
+    s->stats.bytes_read += bytes;
+    s->stats.read_ns += ns;
+    measure(&s->read_per_byte, bytes, ns);
+    measure_delay(s, chunk, ns, now);
 }
 
 bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now)
 {
     bs_slot *slot = &s->slots[chunk->unit];
-    bs_stream_arrived(s, chunk);
-    measure_read(s, bytes, ns);
-    measure_delay(s, chunk, ns, now);
+    if (!chunk->arrived)
+        bs_stream_arrived(s, chunk, 0, 0, now);
+    s->stats.prepare_ns += ns;
+    if (status == BS_OK)
+        measure(&s->prepare_per_byte, bytes, ns);
     if (chunk->generation != slot->generation)
         return false; /* of a load that is no more */
     slot->in_flight--;
-    if (slot->state == BS_SLOT_DROPPED) {
-        if (slot->in_flight == 0)
-            bs_slots_give_up(s, chunk->unit, false);
-        return false;
-    }
-    if (status != BS_OK) {
+    slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
+    if (status != BS_OK)
         chunk_failed(s, chunk->unit, status);
-        return false;
-    }
-    if (++slot->done < s->facts.units[chunk->unit].n_chunks)
+    if (slot->state == BS_SLOT_DROPPED && slot->in_flight == 0)
+        bs_slots_give_up(s, chunk->unit, -1);
+    if (slot->state != BS_SLOT_LOADING || slot->done < s->facts.units[chunk->unit].n_chunks)
         return false;
     slot->state = BS_SLOT_READY;
     s->stats.loads++;
@@ -17102,12 +17356,10 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
     r->now = when > r->now ? when : r->now;
     if (!lane->chunk.arrived) {
-        bs_stream_arrived(&r->stream, &lane->chunk);
-        r->stream.stats.read_ns += lane->arrives - lane->start;
+        bs_stream_arrived(&r->stream, &lane->chunk, lane->bytes, lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        r->stream.stats.prepare_ns += lane->done - lane->arrives;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->start, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->arrives, r->now);
     }
     fill_lanes(r);
 }
@@ -17128,17 +17380,19 @@ static void compute(replay *r, uint64_t ns)
 /* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
-    const uint64_t since = r->now;
     for (;;) {
         for (int32_t i = 0; i < v->n_uses; i++) {
             uint64_t offset;
             bs_status failed;
             if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
-                bs_stream_stalled(&r->stream, r->now - since);
+                if (r->stream.stalling)
+                    bs_stream_resume(&r->stream, r->now);
                 return i;
             }
         }
         uint64_t when = 0;
+        if (!r->stream.stalling)
+            bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
         if (!lane)
@@ -17147,11 +17401,16 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
     }
 }
 
-static bs_status visit(replay *r, const bs_trace_visit *v, bool *done)
+static void expect(replay *r, const bs_trace_guess *guess)
+{
+    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
+}
+
+static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++)
-        bs_stream_expect(&r->stream, r->trace->guesses[v->first_guess + i].stage, r->trace->guesses[v->first_guess + i].unit);
+        expect(r, &r->trace->guesses[v->first_guess + i]);
     for (int32_t i = 0; i < v->n_uses; i++) {
         r->wanted[i] = r->trace->uses[v->first_use + i].unit;
         done[i] = false;
@@ -17321,7 +17580,7 @@ static bool trace_is_sound(const bs_trace *t)
     for (int32_t i = 0; sound && i < t->n_uses; i++)
         sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
     for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units;
+        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
     return sound;
 }
 
@@ -17351,8 +17610,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
 static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
-    const uint64_t chunk = (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144);
     for (int32_t u = 0; u < t->n_units; u++) {
+        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
         const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
         r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
         r->units[u].read_bytes = t->units[u].read_bytes;
@@ -17432,7 +17691,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     r->stream.future = r->future;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < trace->n_visits && status == BS_OK; k++)
-        status = visit(r, &trace->visits[k], r->resident);
+        status = replay_visit(r, &trace->visits[k], r->resident);
     result->stats = r->stream.stats;
     result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
     sum_predictions(r, result->predictions);
@@ -19585,6 +19844,7 @@ typedef struct bs_store_tensor {
 
 typedef struct bs_store_node {
     int32_t node;
+    int32_t block; /* of the record that holds its weights */
     int32_t first_tensor, n_tensors;
     uint64_t begin, end; /* in storage, of all its tensors */
 } bs_store_node;
@@ -19651,10 +19911,10 @@ void bs_store_close(bs_store *store);
 /* The run's side. Units count from 1, as in the plan. */
 void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
 void bs_store_leave(bs_store *store);
-void bs_store_expect(bs_store *store, int32_t stage, int32_t unit); /* unit 0: nothing */
+void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
-/* Waits until one of these is there (pinned: `*taken`). */
+/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be told). */
 bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
 void bs_store_release(bs_store *store, int32_t unit);
 bs_use bs_store_outcome(bs_store *store, int32_t unit);
@@ -19688,7 +19948,7 @@ void bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs
  * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
  * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
  * Relies on store.h. Must never trust where a source says that weights are. */
-/* #include "store.h" */
+/* #include "store_load.h" */
 
 /* ---------------------------------------------------------------------------------------------- finding them */
 
@@ -19696,6 +19956,7 @@ typedef struct store_planner {
     bs_store *s;
     bs_error *error;
     int32_t n_nodes, n_tensors, n_pieces;
+    uint64_t chunk; /* bytes of the pieces of this unit */
 } store_planner;
 
 static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
@@ -19716,7 +19977,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
 }
 
 /* All weights of a node lie in one record. */
-static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, int32_t *record)
+static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
     const bs_node *node = &g->nodes[n];
@@ -19732,10 +19993,10 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, in
         const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
         if (status != BS_OK)
             return status;
-        if (i > 0 && block != *record)
+        if (i > 0 && block != found->block)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
-        *record = block;
+        found->block = block;
         found->begin = tensor->offset < found->begin ? tensor->offset : found->begin;
         found->end = tensor->offset + tensor->bytes > found->end ? tensor->offset + tensor->bytes : found->end;
     }
@@ -19768,27 +20029,38 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
     return piece;
 }
 
+/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
+ * can then be checked as it is read. */
+static bool is_far(const store_planner *p, int32_t index, uint64_t begin)
+{
+    const bs_store_node *node = &p->s->nodes[index];
+    return node->end - begin > p->chunk &&
+           (node->begin - begin > BS_PAGE_BYTES || staging_of(p->s, node, 1, begin, node->end) > p->s->plan->lane_bytes);
+}
+
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
-static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index, int32_t block)
+static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
+    const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
     if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
         node->end > bs_add_u64(record.offset, record.bytes))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
-    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= s->plan->chunk_bytes &&
+    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
         staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
         open->end = node->end;
         open->n_nodes++;
     } else {
         const bool first = !open || open->block != block;
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && node->end - begin > s->plan->chunk_bytes && record.head_bytes > 0) { /* too far: the head by itself */
+        if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
-            begin = node->begin;
-        } else if (node->end - begin > s->plan->chunk_bytes) {
+            begin = s->check_records ? begin + record.head_bytes : node->begin;
+        } else if (node->end - begin > s->plan->chunk_bytes && !s->check_records) { /* a checksum needs what lies between */
+        } else if (is_far(p, index, begin) && !s->check_records) { /* a checksum needs what lies between */
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
@@ -19820,25 +20092,39 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
     return BS_OK;
 }
 
+/* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
+static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
+{
+    bs_store *s = p->s;
+    bs_store_unit *unit = &s->units[u];
+    unit->first_node = p->n_nodes;
+    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
+        if (s->plan->nodes[n].unit != u + 1)
+            continue;
+        bs_store_node *node = &s->nodes[p->n_nodes];
+        const bs_status status = find_node(p, n, node);
+        if (status != BS_OK)
+            return status;
+        *bytes = bs_add_u64(*bytes, node->end - node->begin);
+        p->n_nodes++;
+    }
+    unit->n_nodes = p->n_nodes - unit->first_node;
+    return BS_OK;
+}
+
 static bs_status plan_unit(store_planner *p, int32_t u)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
-    unit->first_node = p->n_nodes;
+    uint64_t bytes = 0;
+    bs_status status = find_unit(p, u, &bytes);
+    p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
-    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        int32_t block = 0;
-        if (s->plan->nodes[n].unit != u + 1)
-            continue;
-        bs_store_node *node = &s->nodes[p->n_nodes];
-        bs_status status = find_node(p, n, node, &block);
-        status = status == BS_OK ? add_node(p, unit, node, p->n_nodes, block) : status;
-        if (status != BS_OK)
-            return status;
-        p->n_nodes++;
-    }
-    unit->n_nodes = p->n_nodes - unit->first_node;
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes && status == BS_OK; k++)
+        status = add_node(p, unit, &s->nodes[k], k);
+    if (status != BS_OK)
+        return status;
     unit->n_pieces = p->n_pieces - unit->first_piece;
     facts->slot_bytes = bs_align_u64(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
@@ -19849,7 +20135,7 @@ static bs_status plan_unit(store_planner *p, int32_t u)
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0};
+    store_planner p = {s, error, 0, 0, 0, 0};
     bs_status status = BS_OK;
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);
@@ -19943,18 +20229,6 @@ void bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_sto
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
-typedef struct store_carver {
-    uint8_t *base;
-    uint64_t used;
-} store_carver;
-
-static void *store_carve(store_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
 static bs_stream_facts store_facts(const bs_plan *plan)
 {
     const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
@@ -19963,7 +20237,7 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 }
 
 /* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
-static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
+static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
     const uint64_t units = (uint64_t)plan->n_units - 1;
@@ -19972,18 +20246,18 @@ static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
         nodes += (uint64_t)plan->units[u].n_nodes;
         tensors += (uint64_t)plan->units[u].n_tensors;
     }
-    s->facts = store_carve(c, units, sizeof *s->facts);
-    s->units = store_carve(c, units, sizeof *s->units);
-    s->nodes = store_carve(c, nodes, sizeof *s->nodes);
-    s->tensors = store_carve(c, tensors, sizeof *s->tensors);
-    s->pieces = store_carve(c, 2 * nodes, sizeof *s->pieces);
-    s->base = store_carve(c, units + 1, sizeof *s->base);
-    return store_carve(c, bs_stream_bytes(&facts), 1);
+    s->facts = bs_carve(c, units, sizeof *s->facts);
+    s->units = bs_carve(c, units, sizeof *s->units);
+    s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
+    s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
+    s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->base = bs_carve(c, units + 1, sizeof *s->base);
+    return bs_carve(c, bs_stream_bytes(&facts), 1);
 }
 
 uint64_t bs_store_bytes(const bs_plan *plan)
 {
-    store_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_store unused;
     if (!bs_plan_streams(plan))
         return bs_align_u64(sizeof *unused.base);
@@ -20040,23 +20314,22 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    bs_stream_arrived(&s->stream, chunk);
+    const uint64_t bytes = piece->end - piece->begin;
+    bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
         bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
-    const uint64_t done = store_now(s), bytes = piece->end - piece->begin;
+    const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
     lock(s);
-    s->stream.stats.read_ns += arrived - start;
-    s->stream.stats.prepare_ns += done - arrived;
     const bs_slot *slot = &s->stream.slots[chunk->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
-    if (bs_stream_done(&s->stream, chunk, status, bytes, done - start, done))
+    if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
         record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
     wake(s);
 }
@@ -20095,7 +20368,7 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
 
 bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
-    store_carver c = {d->memory, 0};
+    bs_carver c = {d->memory, 0};
     memset(s, 0, sizeof *s);
     s->base = (uint8_t **)(void *)d->memory;
     s->platform = d->platform;
@@ -20170,14 +20443,15 @@ void bs_store_leave(bs_store *s)
     unlock(s);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit)
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 {
     lock(s);
-    bs_stream_expect(&s->stream, stage, unit - 1);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
+    bs_stream_expect(&s->stream, stage, unit - 1, strength);
     wake(s);
     unlock(s);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, 0, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
 
 /* Called locked. */
@@ -20221,17 +20495,20 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
     lock(s);
     for (;;) {
         for (int32_t i = 0; i < count && status == BS_OK && !*taken; i++)
-            if (take_locked(s, units[i], &status))
+            if (take_locked(s, units[i], &status) || status != BS_OK)
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
+        if (!waited)
+            bs_stream_stall(&s->stream, start);
+        waited = true;
+        bs_stream_wait(&s->stream);
         wake(s);
         status = wait_locked(s);
-        waited = true;
     }
     const uint64_t end = store_now(s);
     if (waited)
-        bs_stream_stalled(&s->stream, end - start);
+        bs_stream_resume(&s->stream, end);
     unlock(s);
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
@@ -20282,6 +20559,7 @@ void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_
 /* #include "plan.h" */
 /* #include "platform.h" */
 /* #include "store.h" */
+/* #include "structure.h" */
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -20347,6 +20625,14 @@ struct bs_session {
     atomic_int failed_node;
 };
 
+/* session.c */
+static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
+{
+    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
+}
+/* Whether the session itself provides the memory of this state. */
+bool bs_session_owns_state(const bs_session *s, int32_t node);
+
 /* move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row);
@@ -20367,8 +20653,9 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
-/* The paths that the router would choose by these scores instead of its own; adds to wanted[paths]. */
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted);
+/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
+ * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
@@ -21426,20 +21713,33 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted)
+/* The best path that is not taken; -1 none. */
+static int32_t best_left(const bs_operand *score, int32_t paths, const bool *taken)
+{
+    int32_t best = -1;
+    for (int32_t p = 0; p < paths; p++)
+        if (!taken[p] && (best < 0 || score_above(score, p, best)))
+            best = p;
+    return best;
+}
+
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
-    const int32_t rows = c->domains[c->session->graph->values[score].domain].count;
+    const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
+    for (int32_t p = 0; p < paths; p++)
+        margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
         bool taken[BS_MAX_PATHS] = {false};
         bs_operand o;
         bs_operand_make(c, score, row, &o);
-        for (int32_t k = 0; k < info->max_paths_per_cell; k++) {
-            int32_t best = -1;
-            for (int32_t p = 0; p < info->desc->paths; p++)
-                if (!taken[p] && (best < 0 || score_above(&o, p, best)))
-                    best = p;
-            taken[best] = wanted[best] = true;
+        for (int32_t k = 0; k < info->max_paths_per_cell; k++)
+            taken[best_left(&o, paths, taken)] = true;
+        const int32_t other = best_left(&o, paths, taken);
+        for (int32_t p = 0; p < paths; p++) {
+            const float margin = !taken[p] || other < 0 ? 0 : score_at(&o, p) - score_at(&o, other);
+            if (taken[p] && margins[p] < (margin > 0 ? margin : 0)) /* a NaN too is a choice */
+                margins[p] = margin > 0 ? margin : 0;
         }
     }
 }
@@ -21626,35 +21926,51 @@ static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int3
     }
 }
 
+/* The first node whose weights the unit holds: what an error names. */
+static int32_t node_of_unit(const bs_plan *p, int32_t unit)
+{
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (unit && p->nodes[n].unit == unit)
+            return n;
+    return 0;
+}
+
+static void move_to(int32_t *parts, int32_t from, int32_t to)
+{
+    const int32_t part = parts[from];
+    for (int32_t at = from; at > to; at--)
+        parts[at] = parts[at - 1];
+    parts[to] = part;
+}
+
+static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
+{
+    for (int32_t k = 0; k < count; k++)
+        if (s->plan->parts[parts[k]].unit)
+            bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
+}
+
 /* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure. */
 static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0;
+    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0, tried = 0;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < count && status == BS_OK; k++) {
-        const int32_t unit = s->plan->parts[parts[k]].unit, part = parts[k];
-        units[k] = unit;
-        if (unit && !bs_store_try(&s->store, unit, &status))
-            continue;
-        for (int32_t at = k; at > ready; at--)
-            parts[at] = parts[at - 1];
-        parts[ready++] = part;
+        units[k] = tried = s->plan->parts[parts[k]].unit;
+        if (tried == 0 || bs_store_try(&s->store, tried, &status))
+            move_to(parts, k, ready++);
     }
-    if (status == BS_OK && ready == 0)
+    if (status == BS_OK && ready == 0) {
         status = bs_store_wait(&s->store, stage, units, count, &waited);
-    for (int32_t k = 0; k < count && waited; k++)
-        if (s->plan->parts[parts[k]].unit == waited) {
-            const int32_t part = parts[k];
-            parts[k] = parts[0];
-            parts[0] = part;
-            ready = 1;
-        }
+        tried = waited;
+        for (int32_t k = 0; k < count && status == BS_OK && ready == 0; k++)
+            if (s->plan->parts[parts[k]].unit == waited)
+                move_to(parts, k, ready++);
+    }
     if (status == BS_OK)
         return ready;
-    for (int32_t k = 0; k < ready; k++)
-        if (s->plan->parts[parts[k]].unit)
-            bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
-    bs_exec_fail(s, status, s->graph->blocks[s->plan->units[s->plan->parts[parts[0]].unit].block].first_node);
+    release_parts(s, parts, ready);
+    bs_exec_fail(s, status, node_of_unit(s->plan, tried));
     return 0;
 }
 
@@ -21669,9 +21985,7 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
         const uint64_t start = bs_session_now(s);
         run_parts(s, parts + first, ready);
         record_uses(s, stage, parts + first, ready, spent, start, bs_session_now(s));
-        for (int32_t k = 0; k < ready; k++)
-            if (s->plan->parts[parts[first + k]].unit)
-                bs_store_release(&s->store, s->plan->parts[parts[first + k]].unit);
+        release_parts(s, parts + first, ready);
         first += ready;
     }
 }
@@ -22034,21 +22348,22 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    bool wanted[BS_MAX_PATHS] = {false};
+    float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], wanted);
+    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
         for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
             const int32_t unit = s->plan->stage_units[k] + 1;
-            if (!wanted[s->graph->domains[s->plan->units[unit].domain].path])
+            const float margin = margins[s->graph->domains[s->plan->units[unit].domain].path];
+            if (margin < 0)
                 continue;
-            bs_store_expect(&s->store, j, unit);
+            bs_store_expect(&s->store, j, unit, (double)margin);
             any = true;
         }
         if (stage->router == router && !any)
-            bs_store_expect(&s->store, j, 0);
+            bs_store_expect(&s->store, j, 0, 0);
     }
 }
 
@@ -22072,7 +22387,6 @@ void bs_execute(bs_session *s)
     int32_t stage = -1, needed = 0;
     uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    record_event(s, BS_EVENT_RUN, start, start, (int32_t)s->stats.runs, 0, 0);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const uint64_t since = bs_session_now(s);
@@ -22089,55 +22403,58 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
-    s->stats.total_ns = bs_session_now(s) - start;
+    const uint64_t end = bs_session_now(s);
+    record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    s->stats.total_ns = end - start;
     s->stats.runs++;
 }
 /* ==== end src/exec.c ========================================================================== */
 
-/* ==== begin src/session.c ===================================================================== */
-/* session.c - making a session out of four arenas, binding buffers, running, asking what happened.
- * Relies on session.h and weights.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
+/* ==== begin src/session_make.h ================================================================ */
+/* session_make.h - what session_make.c uses of session_memory.c. Relies on session.h. Must never be included elsewhere. */
+#ifndef BS_SESSION_MAKE_H
+#define BS_SESSION_MAKE_H
+
 /* #include "session.h" */
+
+/* From an arena, or NULL with a message that says what for. */
+void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
+/* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error);
+
+#endif
+/* ==== end src/session_make.h ================================================================== */
+
+/* ==== begin src/session_memory.c ============================================================== */
+/* session_memory.c - every byte of a session: one walk counts them for a plan, and the same walk hands them out.
+ * Relies on session.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
+/* #include "session_make.h" */
 /* #include "structure.h" */
-/* #include "weights.h" */
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
-/* The same walk counts bytes (base NULL) and hands them out. */
-typedef struct carver {
-    uint8_t *base;
-    uint64_t used;
-} carver;
-
-static void *carve(carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
-static void carve_decision(carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
+static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
 {
     const bs_router_info *info = &p->graph->routers[router];
     const uint64_t choices = bs_mul_u64((uint64_t)p->routers[router].rows, (uint64_t)info->max_paths_per_cell);
     memset(d, 0, sizeof *d);
     d->paths = info->desc->paths;
     d->per_row = info->max_paths_per_cell;
-    d->chosen = carve(c, choices, sizeof(int32_t));
-    d->gates = carve(c, choices, sizeof(float));
-    d->ids = carve(c, choices, sizeof(int32_t));
-    d->inverse = carve(c, choices, sizeof(int32_t));
-    d->counts = carve(c, (uint64_t)d->paths, sizeof(int32_t));
-    d->offsets = carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
+    d->chosen = bs_carve(c, choices, sizeof(int32_t));
+    d->gates = bs_carve(c, choices, sizeof(float));
+    d->ids = bs_carve(c, choices, sizeof(int32_t));
+    d->inverse = bs_carve(c, choices, sizeof(int32_t));
+    d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
+    d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
 }
 
 /* A context of the root decides what is global, one of a tile what is decided in tiles. */
-static void carve_context(carver *c, const bs_plan *p, bs_context *context, bool tile)
+static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, bool tile)
 {
     const bs_graph *g = p->graph;
     bs_decision_data unused;
-    bs_rows_state *domains = carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
-    bs_decision_data *decisions = carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
+    bs_rows_state *domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
+    bs_decision_data *decisions = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
     for (int32_t r = 1; r < g->n_routers; r++)
         if (p->routers[r].live && p->routers[r].in_tile == tile)
             carve_decision(c, p, r, decisions ? &decisions[r] : &unused);
@@ -22157,68 +22474,63 @@ static uint64_t state_bytes(const bs_plan *p, int32_t node)
     return bytes;
 }
 
-static bool is_live_state(const bs_plan *p, int32_t node)
-{
-    return p->node_live[node] && bs_node_is(&p->graph->nodes[node], &bs_op_state);
-}
-
 /* Everything persistent. s: NULL while counting. States come last: a caller that binds its own pays for them all
  * the same, since the plan cannot know. */
-static void carve_session(carver *c, const bs_plan *p, bs_session *s)
+static void carve_session(bs_carver *c, const bs_plan *p, bs_session *s)
 {
     const bs_graph *g = p->graph;
     const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
     bs_session unused;
     if (!s)
         s = &unused;
-    s->dims = carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
-    s->bound = carve(c, nodes, sizeof(bs_buffer));
-    s->state = carve(c, nodes, sizeof(uint8_t *));
-    s->state_bytes = carve(c, nodes, sizeof(uint64_t));
-    s->callbacks = carve(c, routers, sizeof(bs_route_callback));
-    s->chosen = carve(c, routers, sizeof(int8_t *));
-    s->counts = carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
-    s->dropped = carve(c, routers, sizeof(int64_t));
-    s->path_ns = carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
-    s->route_counts = carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
-    s->contexts = carve(c, threads, sizeof(bs_context));
+    s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
+    s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
+    s->state = bs_carve(c, nodes, sizeof(uint8_t *));
+    s->state_bytes = bs_carve(c, nodes, sizeof(uint64_t));
+    s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
+    s->chosen = bs_carve(c, routers, sizeof(int8_t *));
+    s->counts = bs_carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->dropped = bs_carve(c, routers, sizeof(int64_t));
+    s->path_ns = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
+    s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, c->base ? &s->root : NULL, false);
     for (int32_t t = 0; t < p->threads; t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
-        int8_t *chosen = carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
+        int8_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
         if (s->chosen)
             s->chosen[r] = chosen;
     }
-    s->offsets = carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    s->offsets = bs_carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
     for (int32_t d = 1; d < g->n_domains; d++) {
-        int32_t *offsets = carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
         if (s->offsets)
             s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
     }
-    s->past = carve(c, nodes, sizeof(int32_t *));
+    s->past = bs_carve(c, nodes, sizeof(int32_t *));
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        int32_t *past = carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
+        int32_t *past = bs_carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = carve(c, p->weight_bytes, 1);
-    uint8_t *store = carve(c, bs_store_bytes(p), 1);
+    s->weights = bs_carve(c, p->weight_bytes, 1);
+    uint8_t *store = bs_carve(c, bs_store_bytes(p), 1);
     if (c->base)
         s->store.base = (uint8_t **)(void *)store;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        uint8_t *memory = is_live_state(p, n) ? carve(c, state_bytes(p, n), 1) : NULL;
+        uint8_t *memory = bs_session_is_state(p, n) ? bs_carve(c, state_bytes(p, n), 1) : NULL;
         if (s->state) {
             s->state[n] = memory;
-            s->state_bytes[n] = is_live_state(p, n) ? state_bytes(p, n) : 0;
+            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : 0;
         }
     }
 }
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
-    carver c = {NULL, 0};
-    carve(&c, 1, sizeof(bs_session));
+    bs_carver c = {NULL, 0};
+    bs_carve(&c, 1, sizeof(bs_session));
     carve_session(&c, plan, NULL);
     sizes->persistent = c.used;
     sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
@@ -22229,6 +22541,47 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
         sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
     }
 }
+
+void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
+{
+    void *memory = bs_arena_take(arena, (size_t)bytes);
+    if (!memory)
+        bs_fail_arena(error, arena, bytes, what);
+    return memory;
+}
+
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
+{
+    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), 0};
+    if (!c.base)
+        return NULL;
+    memset(c.base, 0, (size_t)sizes->persistent);
+    bs_session *s = bs_carve(&c, 1, sizeof *s);
+    s->plan = plan;
+    s->graph = plan->graph;
+    carve_session(&c, plan, s);
+    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
+    if (sizes->transient && !s->transient)
+        return NULL;
+    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
+    s->root.session = s;
+    s->root.domains[0].count = 1;
+    for (int32_t t = 0; t < plan->threads; t++) {
+        s->contexts[t].session = s;
+        s->contexts[t].thread = t;
+        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
+    }
+    s->root.scratch = s->scratch;
+    return s;
+}
+/* ==== end src/session_memory.c ================================================================ */
+
+/* ==== begin src/session_make.c ================================================================ */
+/* session_make.c - a session comes and goes: resident weights loaded and prepared, threads started, states bound.
+ * Relies on session_make.h and weights.h. Must never leave anything running after a failure. */
+/* #include "session_make.h" */
+/* #include "structure.h" */
+/* #include "weights.h" */
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
@@ -22298,76 +22651,10 @@ static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t 
 static void bind_own_states(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (is_live_state(s->plan, n))
+        if (bs_session_is_state(s->plan, n))
             s->bound[n].data = s->state[n];
 }
 
-/* Whether the session itself provides the memory of this state. */
-static bool is_own_state(const bs_session *s, int32_t n)
-{
-    return s->state[n] && s->bound[n].data == s->state[n];
-}
-
-void bs_reset_state(bs_session *session)
-{
-    if (!session)
-        return;
-    session->state_valid = session->broken = false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++) {
-        const bs_buffer *b = &session->bound[n];
-        if (!is_live_state(session->plan, n))
-            continue;
-        if (is_own_state(session, n)) {
-            memset(session->state[n], 0, (size_t)session->state_bytes[n]);
-            continue;
-        }
-        const size_t bytes = bs_dtype_bytes(b->dtype);
-        int64_t elements = 1;
-        for (int32_t i = 0; i < b->rank; i++)
-            elements *= b->dim[i];
-        for (int64_t k = 0; k < elements; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = b->rank - 1; i >= 0; i--) {
-                at += rest % b->dim[i] * b->stride[i];
-                rest /= b->dim[i];
-            }
-            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
-        }
-    }
-}
-
-static void *take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
-{
-    void *memory = bs_arena_take(arena, (size_t)bytes);
-    if (!memory)
-        bs_fail_arena(error, arena, bytes, what);
-    return memory;
-}
-
-static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
-{
-    carver c = {take(&memory->persistent, sizes->persistent, "the session", error), 0};
-    if (!c.base)
-        return NULL;
-    memset(c.base, 0, (size_t)sizes->persistent);
-    bs_session *s = carve(&c, 1, sizeof *s);
-    s->plan = plan;
-    s->graph = plan->graph;
-    carve_session(&c, plan, s);
-    s->transient = sizes->transient ? take(&memory->transient, sizes->transient, "activations", error) : NULL;
-    if (sizes->transient && !s->transient)
-        return NULL;
-    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
-    s->root.session = s;
-    s->root.domains[0].count = 1;
-    for (int32_t t = 0; t < plan->threads; t++) {
-        s->contexts[t].session = s;
-        s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
-    }
-    s->root.scratch = s->scratch;
-    return s;
-}
 
 /* What a profile is told before anything happens. */
 static void profile_router(const void *user, int32_t index, bs_profile_router *router)
@@ -22443,9 +22730,9 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     bs_plan_sizes(plan, &sizes);
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
-    bs_session *s = session_carve(memory, plan, &sizes, error);
-    uint8_t *staging = s && sizes.staging ? take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
-    uint8_t *slots = s && sizes.slots ? take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    bs_session *s = bs_session_carve(memory, plan, &sizes, error);
+    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
+    uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
     const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
         memory->staging.used = mark[2]; /* only while loading */
@@ -22464,6 +22751,49 @@ void bs_session_close(bs_session *session)
         return;
     bs_workers_stop(&session->pool);
     bs_store_close(&session->store);
+}
+/* ==== end src/session_make.c ================================================================== */
+
+/* ==== begin src/session.c ===================================================================== */
+/* session.c - binding buffers, running, asking what happened.
+ * Relies on session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+/* #include "session.h" */
+/* #include "structure.h" */
+
+/* -------------------------------------------------------------------------------------------------- states */
+
+/* Whether the session itself provides the memory of this state. */
+bool bs_session_owns_state(const bs_session *s, int32_t n)
+{
+    return s->state[n] && s->bound[n].data == s->state[n];
+}
+
+void bs_reset_state(bs_session *session)
+{
+    if (!session)
+        return;
+    session->state_valid = session->broken = false;
+    for (int32_t n = 1; n < session->graph->n_nodes; n++) {
+        const bs_buffer *b = &session->bound[n];
+        if (!bs_session_is_state(session->plan, n))
+            continue;
+        if (bs_session_owns_state(session, n)) {
+            memset(session->state[n], 0, (size_t)session->state_bytes[n]);
+            continue;
+        }
+        const size_t bytes = bs_dtype_bytes(b->dtype);
+        int64_t elements = 1;
+        for (int32_t i = 0; i < b->rank; i++)
+            elements *= b->dim[i];
+        for (int64_t k = 0; k < elements; k++) {
+            int64_t rest = k, at = 0;
+            for (int32_t i = b->rank - 1; i >= 0; i--) {
+                at += rest % b->dim[i] * b->stride[i];
+                rest /= b->dim[i];
+            }
+            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
+        }
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- binding */
@@ -22618,7 +22948,7 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
         const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n) && !is_own_state(s, n);
+        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
         if (!s->bound[n].data && output_is_optional(s, n))
@@ -22654,7 +22984,7 @@ static bs_status count_rows(bs_session *s, bs_error *error)
 static void run_begin(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (is_live_state(s->plan, n) && is_own_state(s, n))
+        if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bound_value(s, n));
     const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
@@ -23138,7 +23468,7 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
     if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
-    model_replay replay = {model, graph, error, 1, desc ? desc->code_bits : 0};
+    model_replay stored = {model, graph, error, 1, desc ? desc->code_bits : 0};
     bs_model_walk walk;
     bs_model_node node;
     bs_status status = bs_graph_check(graph, error);
@@ -23148,9 +23478,9 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
     for (int32_t i = 0; status == BS_OK && i < model->n_nodes; i++) {
         status = bs_model_walk_next(&walk, &node, error);
         if (status == BS_OK)
-            status = replay_node(&replay, &node, i);
+            status = replay_node(&stored, &node, i);
     }
-    return status == BS_OK ? replay_end(&replay) : status;
+    return status == BS_OK ? replay_end(&stored) : status;
 }
 /* ==== end src/model_build.c =================================================================== */
 

@@ -936,12 +936,12 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes);
  * The file (docs/profile.md) is little-endian: a header that names units, routers and stages, then events. */
 typedef enum bs_event_kind {
     BS_EVENT_NONE,
-    BS_EVENT_RUN,      /* a run: subject = its number */
+    BS_EVENT_RUN,      /* a run, when it is over: subject = its number */
     BS_EVENT_DECISION, /* subject = router, index = path, value = cells; one for each path with cells */
     BS_EVENT_STAGE,    /* a stage was reached: subject = stage, value = units needed; end = when it was left */
     BS_EVENT_USE,      /* subject = unit, index = stage, value = bs_use; start, end: computed */
     BS_EVENT_STALL,    /* subject = unit waited for first, index = stage */
-    BS_EVENT_GUESS,    /* look-ahead expects: subject = unit, index = stage */
+    BS_EVENT_GUESS,    /* look-ahead expects: subject = unit, index = stage, value = strength, 0 .. 7 */
     BS_EVENT_READ,     /* a chunk: subject = unit, index = chunk, value = bytes; thread = lane */
     BS_EVENT_PREPARE,  /* the same chunk: packed into its slot */
     BS_EVENT_LOADED,   /* subject = unit, index = 1: begun by a guess; start = when its load began */
@@ -1026,6 +1026,7 @@ typedef struct bs_trace_use {
 } bs_trace_use;
 typedef struct bs_trace_guess {
     int32_t stage, unit; /* unit -1: nothing is expected of this stage */
+    int32_t strength;    /* 0 .. 7: how far the choice was from being another one, beside what is usual */
 } bs_trace_guess;
 typedef struct bs_trace {
     int32_t n_units, n_stages, n_stage_units, n_visits, n_uses, n_guesses;

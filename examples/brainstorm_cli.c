@@ -1,16 +1,20 @@
-/* brainstorm_cli.c: looks into model files and tells what they will need, without running them.
+/* brainstorm_cli.c: looks into model files and tells what they will need, without running them; and into profiles.
  *
  *     brainstorm inspect FILE                       the graph, its blocks and weights
  *     brainstorm check FILE                         reads every record and compares its checksum
  *     brainstorm plan FILE --input frame=1x1080x1920 --threads 4
  *                                                   the bytes of every arena
  *     brainstorm ops                                the op set
+ *     brainstorm profile FILE                       what a profile tells (cli_profile.c)
+ *     brainstorm replay FILE --slots 50%            its runs again, with other slots and storage (cli_replay.c)
+ *     brainstorm trace FILE OUT.json                the profile for ui.perfetto.dev (cli_profile.c)
  *
  * Owns: the command line, and the memory that it lends to the library.
- * Relies on: brainstorm.h only.
+ * Relies on: brainstorm.h; cli.h for the commands on profiles; stream_options.h for --slots.
  * Must never: read weights for `inspect` and `plan`, or trust that they are there.
  */
-#include "brainstorm.h"
+#include "cli.h"
+#include "stream_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +29,10 @@ static const char usage_text[] =
     "  check FILE            read all weights and compare their checksums\n"
     "  plan FILE [OPTION]... print the bytes of every arena; weights are not read\n"
     "  ops                   print the op set: name, fewest and most operands, parameters (~ f32)\n"
-    "  --help, --version\n"
+    "  profile FILE          print what a profile tells of its runs\n"
+    "  replay FILE ...       its runs again with other slots, policies and storage\n"
+    "  trace FILE OUT.json   the profile as a Chrome trace, for ui.perfetto.dev\n"
+    "  --help, --version     (profile, replay and trace have a --help of their own)\n"
     "\n"
     "options of plan:\n"
     "  --input NAME=AxBxC    largest extents of an input, such as frame=1x1080x1920 (0: as in the file)\n"
@@ -35,7 +42,9 @@ static const char usage_text[] =
     "  --order NAME          breadth or depth [chosen by the planner]\n"
     "  --conv NAME           direct or winograd [chosen by the planner]\n"
     "  --patch N             size of cells in pixels [as in the file]\n"
-    "  --force ROUTER=PATH   plan for one path of a router only\n";
+    "  --force ROUTER=PATH   plan for one path of a router only\n"
+    "  --slots BYTES         stream the weights of blocks through slots: BYTES[K|M|G] (K = 1024), or N% of what all take\n"
+    "  --lanes N, --chunk BYTES   threads that read, 1 to 8 [2]; bytes of one read [256K]\n";
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
@@ -107,9 +116,12 @@ static bool build_graph(loaded *l, const bs_model_build_desc *desc, bs_error *er
     return bs_model_build(l->model, l->graph, desc, error) == BS_OK;
 }
 
-static bool make_plan(loaded *l, const bs_plan_desc *desc, bs_error *error)
+static bool make_plan(loaded *l, bs_plan_desc *desc, const stream_options *stream, bs_error *error)
 {
+    desc->slot_bytes = 1; /* a plan that streams is the larger one */
     if (!lend(&l->plan_memory, "plan", bs_plan_bytes(l->graph, desc), error))
+        return false;
+    if (!stream_options_plan(stream, &l->plan_memory.arena, l->graph, desc, error))
         return false;
     l->plan = bs_plan_create(&l->plan_memory.arena, l->graph, desc, error);
     return l->plan != NULL;
@@ -214,6 +226,7 @@ typedef struct plan_options {
     bs_model_input inputs[MAX_INPUTS];
     int32_t n_inputs, code_bits;
     bs_plan_desc desc;
+    stream_options stream;
 } plan_options;
 
 static bool read_number(const char *word, char **end, long long low, long long high, long long *number)
@@ -299,6 +312,13 @@ static bool option_choice(const char *word, const char *const *names, int32_t *t
     return *target >= 0;
 }
 
+static bool option_stream(plan_options *o, const char *option, const char *word)
+{
+    char message[160];
+    const bool known = strcmp(option, "--slots") == 0 || strcmp(option, "--lanes") == 0 || strcmp(option, "--chunk") == 0;
+    return known && stream_options_value(&o->stream, option, word, message, sizeof message) == STREAM_TAKEN;
+}
+
 static bool plan_option(plan_options *o, const char *option, char *word)
 {
     static const char *const orders[] = {"auto", "breadth", "depth", NULL};
@@ -317,7 +337,9 @@ static bool plan_option(plan_options *o, const char *option, char *word)
         return option_choice(word, convs, &o->desc.conv);
     if (strcmp(option, "--patch") == 0)
         return read_i32(word, 1, 8192, &o->desc.patch_size);
-    return strcmp(option, "--force") == 0 && option_force(o, word);
+    if (strcmp(option, "--force") == 0)
+        return option_force(o, word);
+    return option_stream(o, option, word);
 }
 
 static int read_plan_options(plan_options *o, int count, char **words)
@@ -376,9 +398,11 @@ static int plan(int count, char **words)
         return usage;
     memset(&l, 0, sizeof l);
     const bs_model_build_desc build = {o.inputs, o.n_inputs, o.code_bits};
-    const bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) && make_plan(&l, &o.desc, &error);
+    const bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) && make_plan(&l, &o.desc, &o.stream, &error);
     if (good)
         print_plan(&l, &o.desc);
+    if (good && o.desc.slot_bytes > 0)
+        cli_stream(l.plan);
     release(&l);
     return good ? EXIT_SUCCESS : fail(&error);
 }
@@ -403,6 +427,12 @@ static int command(int count, char **words)
         return plan(count - 1, words + 1);
     if (strcmp(words[0], "ops") == 0)
         return count == 1 ? ops() : fail_usage("ops takes nothing", NULL);
+    if (strcmp(words[0], "profile") == 0)
+        return cli_profile(count - 1, words + 1);
+    if (strcmp(words[0], "replay") == 0)
+        return cli_replay(count - 1, words + 1);
+    if (strcmp(words[0], "trace") == 0)
+        return cli_trace(count - 1, words + 1);
     return fail_usage("no such command", words[0]);
 }
 

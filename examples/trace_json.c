@@ -46,7 +46,7 @@ typedef struct named_table {
 
 struct trace_json {
     FILE *file;
-    bool failed, any;
+    bool failed, any, given; /* given: any bytes at all */
     part part;
     uint8_t record[MAX_RECORD_BYTES];
     size_t have;
@@ -401,6 +401,7 @@ int trace_json_write(void *trace, const void *data, size_t bytes)
 {
     trace_json *t = trace;
     const uint8_t *from = data;
+    t->given |= bytes > 0;
     while (bytes > 0 && !t->failed) {
         const size_t want = t->skip ? 0 : record_bytes(t);
         const uint64_t left = t->skip ? t->skip : want - t->have;
@@ -447,7 +448,7 @@ bool trace_json_close(trace_json *trace)
     if (!trace)
         return true;
     fputs("\n]\n", trace->file);
-    const bool good = !trace->failed && !ferror(trace->file) && trace->part != PART_HEADER;
+    const bool good = !trace->failed && !ferror(trace->file) && (trace->part != PART_HEADER || !trace->given);
     const bool closed = fclose(trace->file) == 0;
     free(trace->routers.items);
     free(trace->units.items);

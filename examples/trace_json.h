@@ -19,7 +19,7 @@ typedef struct trace_json trace_json;
 trace_json *trace_json_open(const char *path);
 /* A bs_profile_write. Not 0 when writing failed or the bytes are no profile; nothing more is taken then. */
 int trace_json_write(void *trace, const void *data, size_t bytes);
-/* Ends the file. False when anything went wrong. NULL is fine. */
+/* Ends the file, which is a trace of nothing when there was nothing. False when anything went wrong. NULL is fine. */
 bool trace_json_close(trace_json *trace);
 
 #endif

@@ -23,3 +23,10 @@ void *bs_arena_take(bs_arena *arena, size_t bytes)
         arena->high_water = arena->used;
     return memory;
 }
+
+void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes)
+{
+    uint8_t *memory = carver->base ? carver->base + carver->used : NULL;
+    carver->used = bs_add_u64(carver->used, bs_align_u64(bs_mul_u64(count, bytes)));
+    return memory;
+}

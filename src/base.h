@@ -41,6 +41,13 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
+/* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
+typedef struct bs_carver {
+    uint8_t *base;
+    uint64_t used;
+} bs_carver;
+void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 #else

@@ -335,21 +335,22 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    bool wanted[BS_MAX_PATHS] = {false};
+    float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], wanted);
+    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
         for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
             const int32_t unit = s->plan->stage_units[k] + 1;
-            if (!wanted[s->graph->domains[s->plan->units[unit].domain].path])
+            const float margin = margins[s->graph->domains[s->plan->units[unit].domain].path];
+            if (margin < 0)
                 continue;
-            bs_store_expect(&s->store, j, unit);
+            bs_store_expect(&s->store, j, unit, (double)margin);
             any = true;
         }
         if (stage->router == router && !any)
-            bs_store_expect(&s->store, j, 0);
+            bs_store_expect(&s->store, j, 0, 0);
     }
 }
 
@@ -373,7 +374,6 @@ void bs_execute(bs_session *s)
     int32_t stage = -1, needed = 0;
     uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    record_event(s, BS_EVENT_RUN, start, start, (int32_t)s->stats.runs, 0, 0);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const uint64_t since = bs_session_now(s);
@@ -390,6 +390,8 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
-    s->stats.total_ns = bs_session_now(s) - start;
+    const uint64_t end = bs_session_now(s);
+    record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    s->stats.total_ns = end - start;
     s->stats.runs++;
 }

@@ -274,7 +274,7 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
     if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
-    model_replay replay = {model, graph, error, 1, desc ? desc->code_bits : 0};
+    model_replay stored = {model, graph, error, 1, desc ? desc->code_bits : 0};
     bs_model_walk walk;
     bs_model_node node;
     bs_status status = bs_graph_check(graph, error);
@@ -284,7 +284,7 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
     for (int32_t i = 0; status == BS_OK && i < model->n_nodes; i++) {
         status = bs_model_walk_next(&walk, &node, error);
         if (status == BS_OK)
-            status = replay_node(&replay, &node, i);
+            status = replay_node(&stored, &node, i);
     }
-    return status == BS_OK ? replay_end(&replay) : status;
+    return status == BS_OK ? replay_end(&stored) : status;
 }

@@ -94,7 +94,7 @@ typedef struct bs_profile_tables {
     const bs_profile_place *places; /* of the units */
     const bs_trace_stage *stages;
     const int32_t *stage_units;
-    int32_t n_stage_units;
+    int32_t n_units, n_stage_units;
 } bs_profile_tables;
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
 

@@ -181,7 +181,7 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error) : NULL;
     if (!stage_units)
         return false;
-    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->stage_units};
+    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
     bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);

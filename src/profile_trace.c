@@ -16,6 +16,12 @@ typedef struct trace_busy {
     uint64_t total_ns, bytes;
 } trace_busy;
 
+/* A unit's use since the last stage: breadth first, a unit is used by one instruction after the other. */
+typedef struct trace_seen {
+    uint64_t stretch; /* of events in which that was, from 1 */
+    int32_t use, rest;
+} trace_seen;
+
 typedef struct trace_maker {
     int32_t n_visits, n_uses, n_guesses;
     int32_t most_uses, most_guesses; /* at any time: those of a stage that is never left included */
@@ -24,6 +30,8 @@ typedef struct trace_maker {
     bs_trace_use *uses;
     bs_trace_guess *guesses;
 
+    trace_seen *seen; /* [units] */
+    uint64_t stretch;
     int32_t first_use, first_guess; /* since the last stage */
     int32_t use_stage;              /* of those uses */
     uint64_t used_ns, stalled_ns;
@@ -74,6 +82,7 @@ static uint64_t since(uint64_t later, uint64_t earlier) { return later > earlier
 static void forget_uses(trace_maker *m)
 {
     m->n_uses = m->first_use;
+    m->stretch++;
     m->used_ns = 0;
     m->stalled_ns = 0;
 }
@@ -89,14 +98,20 @@ static void enter_stage(trace_maker *m, int32_t stage)
 static bool trace_add_use(trace_maker *m, const bs_event *e)
 {
     enter_stage(m, e->index);
+    const uint64_t ns = e->end_ns - e->start_ns;
+    trace_seen *seen = &m->seen[e->subject];
+    m->used_ns = bs_add_u64(m->used_ns, ns);
+    if (seen->stretch == m->stretch) { /* again: one use that took longer */
+        if (m->uses)
+            m->uses[seen->use].compute_ns = bs_add_u64(m->uses[seen->use].compute_ns, ns);
+        return true;
+    }
     if (m->n_uses == m->room_uses)
         return false;
     if (m->uses)
-        m->uses[m->n_uses] =
-            (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, e->end_ns - e->start_ns};
-    m->n_uses++;
+        m->uses[m->n_uses] = (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, ns};
+    *seen = (trace_seen){m->stretch, m->n_uses++, 0};
     m->most_uses = bs_max_i32(m->most_uses, m->n_uses);
-    m->used_ns = bs_add_u64(m->used_ns, e->end_ns - e->start_ns);
     return true;
 }
 
@@ -105,7 +120,7 @@ static bool trace_add_guess(trace_maker *m, const bs_event *e)
     if (m->n_guesses == m->room_guesses)
         return false;
     if (m->guesses)
-        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject};
+        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject, e->value < 7 ? (int32_t)e->value : 7};
     m->n_guesses++;
     m->most_guesses = bs_max_i32(m->most_guesses, m->n_guesses);
     return true;
@@ -181,6 +196,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
     bs_error wrong;
     m->use_stage = -1;
     m->run_visit = -1;
+    m->stretch = 1;
+    memset(m->seen, 0, (size_t)bs_profile_tables_of(profile)->n_units * sizeof *m->seen);
     bs_profile_rewind(profile);
     while (bs_profile_next(profile, &event, &wrong))
         if (!trace_add_event(m, &event))
@@ -207,6 +224,7 @@ static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error 
 static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *arena, bs_error *error)
 {
     memset(m, 0, sizeof *m);
+    m->seen = counted->seen;
     m->room_visits = counted->n_visits;
     m->room_uses = counted->most_uses;
     m->room_guesses = counted->most_guesses;
@@ -250,7 +268,9 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
-    if (profile && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
+    if (profile)
+        counted.seen = trace_table(arena, bs_profile_tables_of(profile)->n_units, sizeof *counted.seen, &here);
+    if (counted.seen && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
         trace_pass(&filled, profile, &here)) {
         trace_finish(trace, &filled, profile);
         return BS_OK;

@@ -77,12 +77,10 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
     r->now = when > r->now ? when : r->now;
     if (!lane->chunk.arrived) {
-        bs_stream_arrived(&r->stream, &lane->chunk);
-        r->stream.stats.read_ns += lane->arrives - lane->start;
+        bs_stream_arrived(&r->stream, &lane->chunk, lane->bytes, lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        r->stream.stats.prepare_ns += lane->done - lane->arrives;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->start, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->arrives, r->now);
     }
     fill_lanes(r);
 }
@@ -103,17 +101,19 @@ static void compute(replay *r, uint64_t ns)
 /* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
-    const uint64_t since = r->now;
     for (;;) {
         for (int32_t i = 0; i < v->n_uses; i++) {
             uint64_t offset;
             bs_status failed;
             if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
-                bs_stream_stalled(&r->stream, r->now - since);
+                if (r->stream.stalling)
+                    bs_stream_resume(&r->stream, r->now);
                 return i;
             }
         }
         uint64_t when = 0;
+        if (!r->stream.stalling)
+            bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
         if (!lane)
@@ -122,11 +122,16 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
     }
 }
 
-static bs_status visit(replay *r, const bs_trace_visit *v, bool *done)
+static void expect(replay *r, const bs_trace_guess *guess)
+{
+    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
+}
+
+static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++)
-        bs_stream_expect(&r->stream, r->trace->guesses[v->first_guess + i].stage, r->trace->guesses[v->first_guess + i].unit);
+        expect(r, &r->trace->guesses[v->first_guess + i]);
     for (int32_t i = 0; i < v->n_uses; i++) {
         r->wanted[i] = r->trace->uses[v->first_use + i].unit;
         done[i] = false;
@@ -296,7 +301,7 @@ static bool trace_is_sound(const bs_trace *t)
     for (int32_t i = 0; sound && i < t->n_uses; i++)
         sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
     for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units;
+        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
     return sound;
 }
 
@@ -326,8 +331,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
 static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
-    const uint64_t chunk = (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144);
     for (int32_t u = 0; u < t->n_units; u++) {
+        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
         const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
         r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
         r->units[u].read_bytes = t->units[u].read_bytes;
@@ -407,7 +412,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     r->stream.future = r->future;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < trace->n_visits && status == BS_OK; k++)
-        status = visit(r, &trace->visits[k], r->resident);
+        status = replay_visit(r, &trace->visits[k], r->resident);
     result->stats = r->stream.stats;
     result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
     sum_predictions(r, result->predictions);

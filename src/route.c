@@ -429,20 +429,33 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted)
+/* The best path that is not taken; -1 none. */
+static int32_t best_left(const bs_operand *score, int32_t paths, const bool *taken)
+{
+    int32_t best = -1;
+    for (int32_t p = 0; p < paths; p++)
+        if (!taken[p] && (best < 0 || score_above(score, p, best)))
+            best = p;
+    return best;
+}
+
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
-    const int32_t rows = c->domains[c->session->graph->values[score].domain].count;
+    const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
+    for (int32_t p = 0; p < paths; p++)
+        margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
         bool taken[BS_MAX_PATHS] = {false};
         bs_operand o;
         bs_operand_make(c, score, row, &o);
-        for (int32_t k = 0; k < info->max_paths_per_cell; k++) {
-            int32_t best = -1;
-            for (int32_t p = 0; p < info->desc->paths; p++)
-                if (!taken[p] && (best < 0 || score_above(&o, p, best)))
-                    best = p;
-            taken[best] = wanted[best] = true;
+        for (int32_t k = 0; k < info->max_paths_per_cell; k++)
+            taken[best_left(&o, paths, taken)] = true;
+        const int32_t other = best_left(&o, paths, taken);
+        for (int32_t p = 0; p < paths; p++) {
+            const float margin = !taken[p] || other < 0 ? 0 : score_at(&o, p) - score_at(&o, other);
+            if (taken[p] && margins[p] < (margin > 0 ? margin : 0)) /* a NaN too is a choice */
+                margins[p] = margin > 0 ? margin : 0;
         }
     }
 }

@@ -1,212 +1,12 @@
-/* session.c - making a session out of four arenas, binding buffers, running, asking what happened.
- * Relies on session.h and weights.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
+/* session.c - binding buffers, running, asking what happened.
+ * Relies on session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
 #include "session.h"
 #include "structure.h"
-#include "weights.h"
 
-/* ------------------------------------------------------------------------------------------------- carving */
-
-/* The same walk counts bytes (base NULL) and hands them out. */
-typedef struct carver {
-    uint8_t *base;
-    uint64_t used;
-} carver;
-
-static void *carve(carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
-static void carve_decision(carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
-{
-    const bs_router_info *info = &p->graph->routers[router];
-    const uint64_t choices = bs_mul_u64((uint64_t)p->routers[router].rows, (uint64_t)info->max_paths_per_cell);
-    memset(d, 0, sizeof *d);
-    d->paths = info->desc->paths;
-    d->per_row = info->max_paths_per_cell;
-    d->chosen = carve(c, choices, sizeof(int32_t));
-    d->gates = carve(c, choices, sizeof(float));
-    d->ids = carve(c, choices, sizeof(int32_t));
-    d->inverse = carve(c, choices, sizeof(int32_t));
-    d->counts = carve(c, (uint64_t)d->paths, sizeof(int32_t));
-    d->offsets = carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
-}
-
-/* A context of the root decides what is global, one of a tile what is decided in tiles. */
-static void carve_context(carver *c, const bs_plan *p, bs_context *context, bool tile)
-{
-    const bs_graph *g = p->graph;
-    bs_decision_data unused;
-    bs_rows_state *domains = carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
-    bs_decision_data *decisions = carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
-    for (int32_t r = 1; r < g->n_routers; r++)
-        if (p->routers[r].live && p->routers[r].in_tile == tile)
-            carve_decision(c, p, r, decisions ? &decisions[r] : &unused);
-    if (context) {
-        context->domains = domains;
-        context->decisions = decisions;
-        context->tile = tile;
-    }
-}
-
-static uint64_t state_bytes(const bs_plan *p, int32_t node)
-{
-    const bs_value_info *v = &p->graph->values[p->graph->nodes[node].first_out];
-    uint64_t bytes = bs_dtype_bytes(v->dtype);
-    for (int32_t i = 0; i < v->rank; i++)
-        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
-    return bytes;
-}
-
-static bool is_live_state(const bs_plan *p, int32_t node)
-{
-    return p->node_live[node] && bs_node_is(&p->graph->nodes[node], &bs_op_state);
-}
-
-/* Everything persistent. s: NULL while counting. States come last: a caller that binds its own pays for them all
- * the same, since the plan cannot know. */
-static void carve_session(carver *c, const bs_plan *p, bs_session *s)
-{
-    const bs_graph *g = p->graph;
-    const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
-    bs_session unused;
-    if (!s)
-        s = &unused;
-    s->dims = carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
-    s->bound = carve(c, nodes, sizeof(bs_buffer));
-    s->state = carve(c, nodes, sizeof(uint8_t *));
-    s->state_bytes = carve(c, nodes, sizeof(uint64_t));
-    s->callbacks = carve(c, routers, sizeof(bs_route_callback));
-    s->chosen = carve(c, routers, sizeof(int8_t *));
-    s->counts = carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
-    s->dropped = carve(c, routers, sizeof(int64_t));
-    s->path_ns = carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
-    s->route_counts = carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
-    s->contexts = carve(c, threads, sizeof(bs_context));
-    carve_context(c, p, c->base ? &s->root : NULL, false);
-    for (int32_t t = 0; t < p->threads; t++)
-        carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        int8_t *chosen = carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
-        if (s->chosen)
-            s->chosen[r] = chosen;
-    }
-    s->offsets = carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
-    for (int32_t d = 1; d < g->n_domains; d++) {
-        int32_t *offsets = carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
-        if (s->offsets)
-            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
-    }
-    s->past = carve(c, nodes, sizeof(int32_t *));
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        int32_t *past = carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
-        if (s->past)
-            s->past[n] = bs_past_room(p, n) ? past : NULL;
-    }
-    s->weights = carve(c, p->weight_bytes, 1);
-    uint8_t *store = carve(c, bs_store_bytes(p), 1);
-    if (c->base)
-        s->store.base = (uint8_t **)(void *)store;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        uint8_t *memory = is_live_state(p, n) ? carve(c, state_bytes(p, n), 1) : NULL;
-        if (s->state) {
-            s->state[n] = memory;
-            s->state_bytes[n] = is_live_state(p, n) ? state_bytes(p, n) : 0;
-        }
-    }
-}
-
-void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
-{
-    carver c = {NULL, 0};
-    carve(&c, 1, sizeof(bs_session));
-    carve_session(&c, plan, NULL);
-    sizes->persistent = c.used;
-    sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
-    sizes->staging = plan->staging_bytes;
-    sizes->slots = plan->slot_bytes;
-    if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
-        const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
-        sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------- weights */
-
-static void weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
-{
-    const char *name = bs_node_name(node);
-    snprintf(text, bytes, "%s%s%s", name, *suffix ? "." : "", suffix);
-}
-
-/* Canonical tensors of one node in place or in staging, then prepared. */
-static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
-{
-    const bs_node *node = &s->graph->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
-    uint8_t *prepared = s->weights + s->plan->nodes[n].prepared_offset;
-    for (int32_t i = 0; i < count; i++) {
-        char name[2 * BS_MAX_NAME];
-        bs_weight_info info;
-        weight_name(name, sizeof name, node, specs[i].suffix);
-        const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
-        if (found != BS_OK)
-            return found;
-        tensors[i] = bs_weight_view(weights, &specs[i], &info);
-        if (tensors[i])
-            continue;
-        uint8_t *target = staging + bs_weight_offset(specs, i);
-        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, target, error);
-        if (read != BS_OK)
-            return read;
-        tensors[i] = target;
-    }
-    bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
-    return BS_OK;
-}
-
-/* A router that is decided ahead needs no table of its own. */
-static bool needs_weights(const bs_session *s, int32_t n)
-{
-    const bs_node *node = &s->graph->nodes[n];
-    const bool forced = bs_node_is(node, &bs_op_route) && s->plan->routers[node->router].forced;
-    return s->plan->node_live[n] && s->plan->nodes[n].unit == 0 && bs_op_get(node->op)->weights && !forced;
-}
-
-static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
-{
-    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        if (!needs_weights(s, n))
-            continue;
-        bs_weight_spec specs[BS_MAX_WEIGHTS];
-        if (bs_op_get(s->graph->nodes[n].op)->weights(s->graph, &s->graph->nodes[n], specs) == 0)
-            continue;
-        if (!weights->find)
-            return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
-                           bs_op_get(s->graph->nodes[n].op)->name, bs_node_name(&s->graph->nodes[n]));
-        const bs_status status = load_node(s, n, weights, staging, error);
-        if (status != BS_OK)
-            return status;
-    }
-    return BS_OK;
-}
-
-/* ------------------------------------------------------------------------------------------------ creation */
-
-static void bind_own_states(bs_session *s)
-{
-    for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (is_live_state(s->plan, n))
-            s->bound[n].data = s->state[n];
-}
+/* -------------------------------------------------------------------------------------------------- states */
 
 /* Whether the session itself provides the memory of this state. */
-static bool is_own_state(const bs_session *s, int32_t n)
+bool bs_session_owns_state(const bs_session *s, int32_t n)
 {
     return s->state[n] && s->bound[n].data == s->state[n];
 }
@@ -218,9 +18,9 @@ void bs_reset_state(bs_session *session)
     session->state_valid = session->broken = false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++) {
         const bs_buffer *b = &session->bound[n];
-        if (!is_live_state(session->plan, n))
+        if (!bs_session_is_state(session->plan, n))
             continue;
-        if (is_own_state(session, n)) {
+        if (bs_session_owns_state(session, n)) {
             memset(session->state[n], 0, (size_t)session->state_bytes[n]);
             continue;
         }
@@ -237,136 +37,6 @@ void bs_reset_state(bs_session *session)
             memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
         }
     }
-}
-
-static void *take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
-{
-    void *memory = bs_arena_take(arena, (size_t)bytes);
-    if (!memory)
-        bs_fail_arena(error, arena, bytes, what);
-    return memory;
-}
-
-static bs_session *session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
-{
-    carver c = {take(&memory->persistent, sizes->persistent, "the session", error), 0};
-    if (!c.base)
-        return NULL;
-    memset(c.base, 0, (size_t)sizes->persistent);
-    bs_session *s = carve(&c, 1, sizeof *s);
-    s->plan = plan;
-    s->graph = plan->graph;
-    carve_session(&c, plan, s);
-    s->transient = sizes->transient ? take(&memory->transient, sizes->transient, "activations", error) : NULL;
-    if (sizes->transient && !s->transient)
-        return NULL;
-    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
-    s->root.session = s;
-    s->root.domains[0].count = 1;
-    for (int32_t t = 0; t < plan->threads; t++) {
-        s->contexts[t].session = s;
-        s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
-    }
-    s->root.scratch = s->scratch;
-    return s;
-}
-
-/* What a profile is told before anything happens. */
-static void profile_router(const void *user, int32_t index, bs_profile_router *router)
-{
-    const bs_session *s = user;
-    router->name = s->graph->routers[index + 1].desc->name;
-    router->paths = s->graph->routers[index + 1].desc->paths;
-}
-
-static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
-{
-    const bs_session *s = user;
-    const bs_plan_unit *u = &s->plan->units[index + 1];
-    unit->name = s->graph->text + s->graph->blocks[u->block].name;
-    unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
-    unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
-    unit->read_bytes = s->store.facts[index].read_bytes;
-    unit->slot_bytes = s->store.facts[index].slot_bytes;
-}
-
-static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
-{
-    const bs_session *s = user;
-    stage->router = s->plan->stages[index].router;
-    stage->n_units = s->plan->stages[index].n_units;
-    stage->units = s->plan->stage_units + s->plan->stages[index].first_unit;
-}
-
-static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
-{
-    const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
-                                           profile_router, profile_unit, profile_stage,
-                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
-    if (bs_profile_header(s->profile, &header) == BS_OK)
-        return true;
-    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
-}
-
-/* The store plans its reads and starts its lanes last: nothing fails after that. */
-static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
-{
-    s->platform = desc->platform ? desc->platform : bs_platform_default();
-    s->profile = desc->profile;
-    bind_own_states(s);
-    if (load_weights(s, &desc->weights, staging, error) != BS_OK)
-        return false;
-    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
-    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
-    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base, slots, lanes,
-                                 s->weights};
-    if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
-        return false;
-    if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
-        return true;
-    bs_workers_stop(&s->pool);
-    bs_store_close(&s->store);
-    return false;
-}
-
-bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
-{
-    const bs_session_desc none = {.platform = NULL};
-    bs_sizes sizes;
-    if (!memory || !plan) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
-        return NULL;
-    }
-    if (!desc)
-        desc = &none;
-    if (!bs_tier_available(plan->tier)) {
-        bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have", bs_tier_name(plan->tier));
-        return NULL;
-    }
-    bs_plan_sizes(plan, &sizes);
-    const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
-    bs_session *s = session_carve(memory, plan, &sizes, error);
-    uint8_t *staging = s && sizes.staging ? take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
-    uint8_t *slots = s && sizes.slots ? take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
-    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
-    if (!ok || !bs_plan_streams(plan))
-        memory->staging.used = mark[2]; /* only while loading */
-    if (!ok) {
-        memory->persistent.used = mark[0];
-        memory->transient.used = mark[1];
-        memory->slots.used = mark[3];
-        return NULL;
-    }
-    return s;
-}
-
-void bs_session_close(bs_session *session)
-{
-    if (!session)
-        return;
-    bs_workers_stop(&session->pool);
-    bs_store_close(&session->store);
 }
 
 /* ------------------------------------------------------------------------------------------------- binding */
@@ -521,7 +191,7 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
         const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = is_live_state(s->plan, n) && !is_own_state(s, n);
+        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
         if (!s->bound[n].data && output_is_optional(s, n))
@@ -557,7 +227,7 @@ static bs_status count_rows(bs_session *s, bs_error *error)
 static void run_begin(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
-        if (is_live_state(s->plan, n) && is_own_state(s, n))
+        if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bound_value(s, n));
     const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);

@@ -5,6 +5,7 @@
 #include "plan.h"
 #include "platform.h"
 #include "store.h"
+#include "structure.h"
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -70,6 +71,14 @@ struct bs_session {
     atomic_int failed_node;
 };
 
+/* session.c */
+static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
+{
+    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
+}
+/* Whether the session itself provides the memory of this state. */
+bool bs_session_owns_state(const bs_session *s, int32_t node);
+
 /* move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row);
@@ -90,8 +99,9 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 
 /* route.c */
 bs_status bs_route_decide(bs_context *c, int32_t router);
-/* The paths that the router would choose by these scores instead of its own; adds to wanted[paths]. */
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, bool *wanted);
+/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
+ * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */

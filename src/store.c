@@ -7,18 +7,6 @@
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
-typedef struct store_carver {
-    uint8_t *base;
-    uint64_t used;
-} store_carver;
-
-static void *store_carve(store_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
 static bs_stream_facts store_facts(const bs_plan *plan)
 {
     const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
@@ -27,7 +15,7 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 }
 
 /* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
-static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
+static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
     const uint64_t units = (uint64_t)plan->n_units - 1;
@@ -36,18 +24,18 @@ static void *carve_store(store_carver *c, const bs_plan *plan, bs_store *s)
         nodes += (uint64_t)plan->units[u].n_nodes;
         tensors += (uint64_t)plan->units[u].n_tensors;
     }
-    s->facts = store_carve(c, units, sizeof *s->facts);
-    s->units = store_carve(c, units, sizeof *s->units);
-    s->nodes = store_carve(c, nodes, sizeof *s->nodes);
-    s->tensors = store_carve(c, tensors, sizeof *s->tensors);
-    s->pieces = store_carve(c, 2 * nodes, sizeof *s->pieces);
-    s->base = store_carve(c, units + 1, sizeof *s->base);
-    return store_carve(c, bs_stream_bytes(&facts), 1);
+    s->facts = bs_carve(c, units, sizeof *s->facts);
+    s->units = bs_carve(c, units, sizeof *s->units);
+    s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
+    s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
+    s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->base = bs_carve(c, units + 1, sizeof *s->base);
+    return bs_carve(c, bs_stream_bytes(&facts), 1);
 }
 
 uint64_t bs_store_bytes(const bs_plan *plan)
 {
-    store_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_store unused;
     if (!bs_plan_streams(plan))
         return bs_align_u64(sizeof *unused.base);
@@ -104,23 +92,22 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    bs_stream_arrived(&s->stream, chunk);
+    const uint64_t bytes = piece->end - piece->begin;
+    bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
         bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
-    const uint64_t done = store_now(s), bytes = piece->end - piece->begin;
+    const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
     lock(s);
-    s->stream.stats.read_ns += arrived - start;
-    s->stream.stats.prepare_ns += done - arrived;
     const bs_slot *slot = &s->stream.slots[chunk->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
-    if (bs_stream_done(&s->stream, chunk, status, bytes, done - start, done))
+    if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
         record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
     wake(s);
 }
@@ -159,7 +146,7 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
 
 bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
-    store_carver c = {d->memory, 0};
+    bs_carver c = {d->memory, 0};
     memset(s, 0, sizeof *s);
     s->base = (uint8_t **)(void *)d->memory;
     s->platform = d->platform;
@@ -234,14 +221,15 @@ void bs_store_leave(bs_store *s)
     unlock(s);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit)
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 {
     lock(s);
-    bs_stream_expect(&s->stream, stage, unit - 1);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
+    bs_stream_expect(&s->stream, stage, unit - 1, strength);
     wake(s);
     unlock(s);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, 0, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
 
 /* Called locked. */
@@ -289,14 +277,16 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
                 *taken = units[i];
         if (status != BS_OK || *taken)
             break;
+        if (!waited)
+            bs_stream_stall(&s->stream, start);
+        waited = true;
         bs_stream_wait(&s->stream);
         wake(s);
         status = wait_locked(s);
-        waited = true;
     }
     const uint64_t end = store_now(s);
     if (waited)
-        bs_stream_stalled(&s->stream, end - start);
+        bs_stream_resume(&s->stream, end);
     unlock(s);
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);

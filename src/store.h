@@ -18,6 +18,7 @@ typedef struct bs_store_tensor {
 
 typedef struct bs_store_node {
     int32_t node;
+    int32_t block; /* of the record that holds its weights */
     int32_t first_tensor, n_tensors;
     uint64_t begin, end; /* in storage, of all its tensors */
 } bs_store_node;
@@ -84,7 +85,7 @@ void bs_store_close(bs_store *store);
 /* The run's side. Units count from 1, as in the plan. */
 void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
 void bs_store_leave(bs_store *store);
-void bs_store_expect(bs_store *store, int32_t stage, int32_t unit); /* unit 0: nothing */
+void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be told). */

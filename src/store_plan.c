@@ -3,7 +3,7 @@
  * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
  * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
  * Relies on store.h. Must never trust where a source says that weights are. */
-#include "store.h"
+#include "store_load.h"
 
 /* ---------------------------------------------------------------------------------------------- finding them */
 
@@ -11,6 +11,7 @@ typedef struct store_planner {
     bs_store *s;
     bs_error *error;
     int32_t n_nodes, n_tensors, n_pieces;
+    uint64_t chunk; /* bytes of the pieces of this unit */
 } store_planner;
 
 static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
@@ -31,7 +32,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
 }
 
 /* All weights of a node lie in one record. */
-static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, int32_t *record)
+static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
     const bs_node *node = &g->nodes[n];
@@ -47,10 +48,10 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found, in
         const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
         if (status != BS_OK)
             return status;
-        if (i > 0 && block != *record)
+        if (i > 0 && block != found->block)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
-        *record = block;
+        found->block = block;
         found->begin = tensor->offset < found->begin ? tensor->offset : found->begin;
         found->end = tensor->offset + tensor->bytes > found->end ? tensor->offset + tensor->bytes : found->end;
     }
@@ -83,27 +84,38 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
     return piece;
 }
 
+/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
+ * can then be checked as it is read. */
+static bool is_far(const store_planner *p, int32_t index, uint64_t begin)
+{
+    const bs_store_node *node = &p->s->nodes[index];
+    return node->end - begin > p->chunk &&
+           (node->begin - begin > BS_PAGE_BYTES || staging_of(p->s, node, 1, begin, node->end) > p->s->plan->lane_bytes);
+}
+
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
-static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index, int32_t block)
+static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
+    const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
     if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
         node->end > bs_add_u64(record.offset, record.bytes))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
-    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= s->plan->chunk_bytes &&
+    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
         staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
         open->end = node->end;
         open->n_nodes++;
     } else {
         const bool first = !open || open->block != block;
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && node->end - begin > s->plan->chunk_bytes && record.head_bytes > 0) { /* too far: the head by itself */
+        if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
             begin = s->check_records ? begin + record.head_bytes : node->begin;
         } else if (node->end - begin > s->plan->chunk_bytes && !s->check_records) { /* a checksum needs what lies between */
+        } else if (is_far(p, index, begin) && !s->check_records) { /* a checksum needs what lies between */
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
@@ -135,25 +147,39 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
     return BS_OK;
 }
 
+/* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
+static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
+{
+    bs_store *s = p->s;
+    bs_store_unit *unit = &s->units[u];
+    unit->first_node = p->n_nodes;
+    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
+        if (s->plan->nodes[n].unit != u + 1)
+            continue;
+        bs_store_node *node = &s->nodes[p->n_nodes];
+        const bs_status status = find_node(p, n, node);
+        if (status != BS_OK)
+            return status;
+        *bytes = bs_add_u64(*bytes, node->end - node->begin);
+        p->n_nodes++;
+    }
+    unit->n_nodes = p->n_nodes - unit->first_node;
+    return BS_OK;
+}
+
 static bs_status plan_unit(store_planner *p, int32_t u)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
-    unit->first_node = p->n_nodes;
+    uint64_t bytes = 0;
+    bs_status status = find_unit(p, u, &bytes);
+    p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
-    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        int32_t block = 0;
-        if (s->plan->nodes[n].unit != u + 1)
-            continue;
-        bs_store_node *node = &s->nodes[p->n_nodes];
-        bs_status status = find_node(p, n, node, &block);
-        status = status == BS_OK ? add_node(p, unit, node, p->n_nodes, block) : status;
-        if (status != BS_OK)
-            return status;
-        p->n_nodes++;
-    }
-    unit->n_nodes = p->n_nodes - unit->first_node;
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes && status == BS_OK; k++)
+        status = add_node(p, unit, &s->nodes[k], k);
+    if (status != BS_OK)
+        return status;
     unit->n_pieces = p->n_pieces - unit->first_piece;
     facts->slot_bytes = bs_align_u64(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
@@ -164,7 +190,7 @@ static bs_status plan_unit(store_planner *p, int32_t u)
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0};
+    store_planner p = {s, error, 0, 0, 0, 0};
     bs_status status = BS_OK;
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);

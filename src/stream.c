@@ -10,42 +10,35 @@
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_MARGIN 0.05       /* of its reading time that an uncertain guess must promise */
+#define STREAM_MARGIN 0.2       /* of its reading time that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
-typedef struct stream_carver {
-    uint8_t *base;
-    uint64_t used;
-} stream_carver;
-
-static void *stream_carve(stream_carver *c, uint64_t count, uint64_t bytes)
-{
-    uint8_t *memory = c->base ? c->base + c->used : NULL;
-    c->used = bs_add_u64(c->used, bs_align_u64(bs_mul_u64(count, bytes)));
-    return memory;
-}
-
-static void carve_stream(stream_carver *c, const bs_stream_facts *f, bs_stream *s)
+static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
     const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
-    s->slots = stream_carve(c, units, sizeof *s->slots);
-    s->stages = stream_carve(c, stages, sizeof *s->stages);
-    s->rate = stream_carve(c, uses, sizeof *s->rate);
-    s->score = stream_carve(c, uses, sizeof *s->score);
-    s->chosen = stream_carve(c, uses, 1);
-    s->expected = stream_carve(c, uses, 1);
-    s->distance = stream_carve(c, units, sizeof *s->distance);
-    s->next_use = stream_carve(c, units, sizeof *s->next_use);
-    s->needed = stream_carve(c, units, sizeof *s->needed);
-    s->transitions = stream_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+    s->slots = bs_carve(c, units, sizeof *s->slots);
+    s->stages = bs_carve(c, stages, sizeof *s->stages);
+    s->rate = bs_carve(c, uses, sizeof *s->rate);
+    s->recent = bs_carve(c, uses, sizeof *s->recent);
+    s->interval = bs_carve(c, uses, sizeof *s->interval);
+    s->deviation = bs_carve(c, uses, sizeof *s->deviation);
+    s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
+    s->score = bs_carve(c, uses, sizeof *s->score);
+    s->chosen = bs_carve(c, uses, 1);
+    s->expected = bs_carve(c, uses, 1);
+    s->distance = bs_carve(c, units, sizeof *s->distance);
+    s->next_use = bs_carve(c, units, sizeof *s->next_use);
+    s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
 uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 {
-    stream_carver c = {NULL, 0};
+    bs_carver c = {NULL, 0};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -53,7 +46,7 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    stream_carver c = {memory, 0};
+    bs_carver c = {memory, 0};
     memset(memory, 0, (size_t)bs_stream_bytes(facts));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
@@ -62,12 +55,15 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     for (int32_t j = 0; j < facts->n_stages; j++) {
         bs_stage_state *stage = &s->stages[j];
         stage->compute_ns = -1;
-        stage->ahead_in = 0.5;
+        for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
+            stage->ahead_in[r / 2][r % 2] = 0.5;
         stage->ahead_out = 0.1;
-        stage->error_transition = stage->error_frequency = 0.25;
+        stage->error_transition = stage->error_frequency = stage->error_rate = stage->error_recent = 0.25;
         for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
-            s->rate[k] = facts->stages[j].router ? 0.25 : 1;
+            s->rate[k] = s->recent[k] = facts->stages[j].router ? 0.25 : 1;
     }
+    for (int32_t u = 0; u < facts->n_units; u++)
+        s->slots[u].evicted_for = -1;
     s->stage = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
@@ -116,8 +112,8 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double read = bs_stream_read_ns(s, unit), gone = (double)(now - slot->load_start);
-    return slot->state == BS_SLOT_READY || gone > read ? read : gone;
+    const double load = bs_stream_load_ns(s, unit), gone = (double)(now - slot->load_start);
+    return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
 /* How the unit stands when it is needed; an unfinished guess becomes demand where it is. */
@@ -134,9 +130,10 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
-    if (slot->evicted_by_guess) /* without guesses it might still be there, even if another guess brought it back */
-        lose(s, bs_stream_read_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5));
-    slot->evicted_by_guess = false;
+    if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
+        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5)); /* a right guess would have had to make
+                                                            room all the same; another guess may have brought it back */
+    slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
             return; /* for the second time in one visit */
@@ -150,7 +147,7 @@ static void drop_passed(bs_stream *s)
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         const int32_t unit = s->facts.uses[k];
         if (s->slots[unit].state == BS_SLOT_LOADING && !s->slots[unit].needed)
-            bs_slots_give_up(s, unit, false);
+            bs_slots_give_up(s, unit, -1);
     }
 }
 
@@ -175,7 +172,7 @@ void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t 
     s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
 }
 
-void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
+void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t strength)
 {
     const bs_stream_stage *facts = &s->facts.stages[stage];
     if (!s->stages[stage].told)
@@ -184,7 +181,20 @@ void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit)
     s->stages[stage].told = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
         if (s->facts.uses[k] == unit)
-            s->expected[k] = 1;
+            s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));
+}
+
+int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
+{
+    static const double limits[BS_STRENGTHS - 1] = {0.125, 0.25, 0.5, 1, 1.5, 2, 3};
+    double *usual = &s->stages[stage].margin;
+    int32_t strength = 0;
+    if (!(margin >= 0) || isinf(margin))
+        return 0;
+    while (strength < BS_STRENGTHS - 1 && margin > limits[strength] * *usual)
+        strength++;
+    *usual += (margin - *usual) / (*usual > 0 ? 64 : 1);
+    return strength;
 }
 
 bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
@@ -196,8 +206,10 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
             demand(s, unit, s->visit_ns);
         return false;
     }
-    if (slot->guessed)
+    if (slot->guessed) {
         s->stats.useful_guesses++;
+        slot->guess_used = true;
+    }
     slot->guessed = false;
     slot->needed = false;
     slot->pins++;
@@ -242,10 +254,22 @@ void bs_stream_leave(bs_stream *s)
     s->n_needed = 0;
 }
 
-void bs_stream_stalled(bs_stream *s, uint64_t ns)
+void bs_stream_stall(bs_stream *s, uint64_t now)
 {
-    s->stalled_ns += ns;
-    s->stats.stall_ns += ns;
+    s->stalling = true;
+    s->stall_ns = now;
+}
+
+static uint64_t stalled_so_far(const bs_stream *s, uint64_t now)
+{
+    return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
+}
+
+void bs_stream_resume(bs_stream *s, uint64_t now)
+{
+    s->stats.stall_ns += stalled_so_far(s, now) - s->stalled_ns;
+    s->stalled_ns = stalled_so_far(s, now);
+    s->stalling = false;
 }
 
 /* ------------------------------------------------------------------------------------------------ what to read */
@@ -285,7 +309,20 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     return false;
 }
 
-/* Computing time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+/* While what the run waits for is being prepared, storage is idle. */
+static double waiting_for_lanes(const bs_stream *s)
+{
+    double ns = 0;
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
+        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
+            ns = chunk;
+    }
+    return ns;
+}
+
+/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
@@ -295,21 +332,25 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
             return (double)INFINITY;
         ns += stage;
     }
-    const double gone = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    ns += waiting_for_lanes(s);
+    const double gone = (double)(now - s->visit_ns) - (double)stalled_so_far(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. What is
- * needed later than the guess would have to make room all the same if the guess is right. */
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
+ * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
+ * out not to need would be a better victim then. */
 static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
 {
+    const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
         if (far <= ahead && needed >= p)
             return (double)INFINITY; /* it is needed sooner, and no less likely */
-        ns += needed * bs_stream_read_ns(s, u) * (far <= ahead ? 1.0 : 1 - p);
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
     }
     return ns;
 }
@@ -331,14 +372,13 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const bs_slot *slot = &s->slots[unit];
     const bool begun = slot->state == BS_SLOT_LOADING;
     if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
-        slot->evicted_visit == s->visits + 1 || /* two guesses would evict each other for ever */
         s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
         return GUESS_NOT_WORTH;
-    const double until = time_until(s, ahead, now), read = bs_stream_read_ns(s, unit), p = bs_predict_use(s, stage, use);
+    const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
     const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
     const double worth = p * (read < until ? read : until) - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * read)
+    if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
     if (begun)
         return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
@@ -360,7 +400,7 @@ static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
     return best;
 }
 
-/* Whether some certain need would have to wait if storage did nothing until the next visit. Before that, reading it would
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
  * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, uint64_t now)
 {
@@ -369,9 +409,11 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; facts->router == 0 && k < facts->first_unit + facts->n_units; k++)
-            if (s->slots[s->facts.uses[k]].state != BS_SLOT_READY && s->distance[s->facts.uses[k]] == ahead)
-                reading += bs_stream_read_ns(s, s->facts.uses[k]);
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
+            const int32_t unit = s->facts.uses[k];
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
+        }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)
             return true;
         until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
@@ -388,7 +430,7 @@ static bool next_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->score[k] = bs_predict_use(s, stage, k);
         for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
-            const bool may_evict = pressed || facts->router != 0;
+            const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
             const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
             if (result == GUESS_ISSUED)
                 return true;
@@ -405,19 +447,18 @@ bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     bool waiting;
     if (next_demand(s, now, chunk, &waiting))
         return true;
-    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->ns_per_byte <= 0)
+    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->read_per_byte <= 0)
         return false;
     return next_guess(s, now, chunk);
 }
 
 /* ---------------------------------------------------------------------------------------------- what was read */
 
-static void measure_read(bs_stream *s, uint64_t bytes, uint64_t ns)
+static void measure(double *per_byte, uint64_t bytes, uint64_t ns)
 {
     const double sample = bytes ? (double)ns / (double)bytes : 0;
-    s->stats.bytes_read += bytes;
     if (bytes)
-        s->ns_per_byte = s->ns_per_byte > 0 ? s->ns_per_byte + (sample - s->ns_per_byte) / 16 : sample;
+        *per_byte = *per_byte > 0 ? *per_byte + (sample - *per_byte) / 16 : sample;
 }
 
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
@@ -428,14 +469,14 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
     if (slot->state == BS_SLOT_LOADING)
-        bs_slots_give_up(s, unit, false);
+        bs_slots_give_up(s, unit, -1);
 }
 
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
-    if (chunk->demanded || s->slots[chunk->unit].needed || !before || s->n_needed == 0)
+    if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
@@ -445,18 +486,24 @@ static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t n
         }
 }
 
-void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk)
+void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now)
 {
-    s->reading -= !chunk->arrived;
     chunk->arrived = true;
+    s->reading--;
+    s->stats.bytes_read += bytes;
+    s->stats.read_ns += ns;
+    measure(&s->read_per_byte, bytes, ns);
+    measure_delay(s, chunk, ns, now);
 }
 
 bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now)
 {
     bs_slot *slot = &s->slots[chunk->unit];
-    bs_stream_arrived(s, chunk);
-    measure_read(s, bytes, ns);
-    measure_delay(s, chunk, ns, now);
+    if (!chunk->arrived)
+        bs_stream_arrived(s, chunk, 0, 0, now);
+    s->stats.prepare_ns += ns;
+    if (status == BS_OK)
+        measure(&s->prepare_per_byte, bytes, ns);
     if (chunk->generation != slot->generation)
         return false; /* of a load that is no more */
     slot->in_flight--;
@@ -464,7 +511,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     if (status != BS_OK)
         chunk_failed(s, chunk->unit, status);
     if (slot->state == BS_SLOT_DROPPED && slot->in_flight == 0)
-        bs_slots_give_up(s, chunk->unit, false);
+        bs_slots_give_up(s, chunk->unit, -1);
     if (slot->state != BS_SLOT_LOADING || slot->done < s->facts.units[chunk->unit].n_chunks)
         return false;
     slot->state = BS_SLOT_READY;

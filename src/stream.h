@@ -44,8 +44,9 @@ typedef struct bs_slot {
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
-    bool evicted_by_guess;
-    uint64_t evicted_visit; /* in which it last went for a guess, from 1; 0 never: it is not guessed in that visit again */
+    int32_t evicted_for;   /* the guess that took its place; -1 none */
+    bool guess_used;       /* the last guess of this unit was right */
+    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
     bool spoiled; /* a chunk of this load failed */
     bs_use outcome; /* of the visit in progress */
     bs_status failed;
@@ -56,15 +57,20 @@ typedef struct bs_slot {
     double keep; /* scratch of one search for room */
 } bs_slot;
 
+#define BS_STRENGTHS 8
+
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
-    double ahead_in, ahead_out;       /* how often an expected unit, and another one, was needed */
+    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
+    double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
+    double error_rate, error_recent; /* of long and of short memory */
     int32_t before;        /* the routed stage visited before this one */
     uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
 
@@ -78,8 +84,12 @@ typedef struct bs_stream {
     bs_slot *slots;         /* [units] */
     bs_stage_state *stages; /* [stages] */
     double *rate;           /* [uses] how often its stage needs it */
+    double *recent;         /* [uses] the same, of the last few visits */
+    double *interval;       /* [uses] visits of its stage from one need to the next, on average; 0 unknown */
+    double *deviation;      /* [uses] of that, absolute */
+    uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
     uint8_t *chosen;        /* [uses] by the last visit */
-    uint8_t *expected;      /* [uses] by look-ahead, of the next visit */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
     double *score;          /* [uses] scratch of predictors */
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
@@ -90,7 +100,9 @@ typedef struct bs_stream {
     int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
-    double ns_per_byte; /* of reading and preparing, measured; 0 unknown */
+    uint64_t stall_ns; /* since when it stands still */
+    bool stalling;
+    double read_per_byte, prepare_per_byte; /* ns, measured; 0 unknown */
     double miss_rate;   /* how often a visit has to wait for a read */
     /* does guessing pay? */
     double gained_ns, lost_ns;
@@ -110,8 +122,11 @@ void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memor
 
 /* A stage is reached, and these units are needed, in this order. */
 void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them). First call of a stage forgets older ones. */
-void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
+ * choice was. The first call for a visit forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+/* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
+int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
@@ -121,7 +136,9 @@ void bs_stream_wait(bs_stream *stream);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
 void bs_stream_leave(bs_stream *stream);
-void bs_stream_stalled(bs_stream *stream, uint64_t ns);
+/* The run stands still for weights from `now` on; and goes on. */
+void bs_stream_stall(bs_stream *stream, uint64_t now);
+void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 /* --------------------------------------------------------------------------------------------- the reader side */
 
@@ -135,11 +152,10 @@ typedef struct bs_stream_chunk {
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
 bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
-/* The chunk's bytes are here, and are being prepared: storage is free for another guess. */
-void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk);
-/* status: of reading, checking and preparing it. Returns whether its unit is complete. */
-bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
-                    uint64_t now);
+/* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
+void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
+/* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now);
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
@@ -149,21 +165,38 @@ bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
 int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
 void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
-void bs_slots_give_up(bs_stream *stream, int32_t unit, bool for_guess);
+/* for_guess: the unit that takes the place, when it is a guess; else -1. */
+void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
 /* stream_predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
 double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
+/* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
+double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is. */
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
-/* What reading a unit takes, by what was measured so far. */
+/* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
+static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+{
+    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 32768;
+    const uint64_t wanted = share > least ? share : least;
+    return wanted < chunk_bytes ? wanted : chunk_bytes;
+}
+
+/* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
-    return (double)s->facts.units[unit].read_bytes * s->ns_per_byte;
+    return (double)s->facts.units[unit].read_bytes * s->read_per_byte;
+}
+
+static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
+{
+    const bs_stream_unit *u = &s->facts.units[unit];
+    return bs_stream_read_ns(s, unit) + (double)u->read_bytes / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
 }
 
 #endif

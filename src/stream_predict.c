@@ -103,16 +103,61 @@ static bool follows_directly(const bs_stream *s, int32_t stage)
     }
 }
 
+/* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
+ * distribution's mean absolute deviation is about 0.74 of its mean). */
+static double regularity(const bs_stream *s, int32_t use)
+{
+    const double r = s->interval[use] > 0 ? 1 - 2.5 * s->deviation[use] / s->interval[use] : 0;
+    return r > 0 ? r : 0;
+}
+
+/* Visits of its stage that will pass before its interval is over. */
+static double interval_left(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->stages[stage].visits + 1);
+    return left > 0 ? left : 0;
+}
+
+/* By whichever memory served this stage better so far. */
+static double rate_of(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stage_state *state = &s->stages[stage];
+    return state->error_recent < 0.95 * state->error_rate ? s->recent[use] : s->rate[use];
+}
+
+/* By itself: how often it is needed, or when it is due. */
+static double frequency_probability(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double regular = regularity(s, use), due = interval_left(s, stage, use) < 0.5 ? 1 : 0;
+    return regular * due + (1 - regular) * rate_of(s, stage, use);
+}
+
+double bs_predict_visits(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double p = bs_predict_use(s, stage, use), regular = regularity(s, use);
+    const double usual = rate_of(s, stage, use), rate = usual > 0.01 ? usual : 0.01;
+    if (s->facts.stages[stage].router == 0)
+        return 0;
+    return s->stages[stage].told ? (1 - p) / rate : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
+}
+
+/* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
+static bool was_resident(const bs_stream *s, int32_t use)
+{
+    const bs_slot *slot = &s->slots[s->facts.uses[use]];
+    return slot->state == BS_SLOT_READY && !slot->guessed;
+}
+
 double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
 {
     const bs_stage_state *state = &s->stages[stage];
     if (s->facts.stages[stage].router == 0)
         return 1;
     if (state->told)
-        return s->expected[use] ? state->ahead_in : state->ahead_out;
+        return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
     if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
         return transition_probability(s, stage, use);
-    return s->rate[use];
+    return frequency_probability(s, stage, use);
 }
 
 void bs_predict_distances(bs_stream *s)
@@ -167,7 +212,7 @@ static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, const
     const bs_stream_stage *stage = &s->facts.stages[j];
     double error = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : s->rate[k];
+        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : frequency_probability(s, j, k);
         const double miss = p - (double)is_needed(units, count, s->facts.uses[k]);
         s->score[k] = p;
         error += miss * miss;
@@ -185,16 +230,32 @@ static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        inside += s->expected[k];
-        right += s->expected[k] && is_needed(units, count, s->facts.uses[k]);
+        const bool came = is_needed(units, count, s->facts.uses[k]);
+        inside += s->expected[k] != 0;
+        right += s->expected[k] && came;
+        if (s->expected[k])
+            average(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came);
     }
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;
     p->needed += (uint64_t)count;
-    if (inside > 0)
-        average(&state->ahead_in, (double)right / inside);
     if (inside < stage->n_units)
         average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
+}
+
+static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
+{
+    const double gap = (double)(visit - s->needed_at[k]);
+    if (s->needed_at[k] == 0) {
+        s->deviation[k] = 0;
+    } else if (s->interval[k] <= 0) {
+        s->interval[k] = gap;
+        s->deviation[k] = gap / 2; /* one gap says nothing yet */
+    } else {
+        s->deviation[k] += (fabs(gap - s->interval[k]) - s->deviation[k]) / 5;
+        s->interval[k] += (gap - s->interval[k]) / 5;
+    }
+    s->needed_at[k] = visit;
 }
 
 static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
@@ -205,7 +266,12 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
+        average(&s->stages[j].error_recent, (s->score[k] - s->recent[k]) * (s->score[k] - s->recent[k]));
         average(&s->rate[k], s->score[k]);
+        s->recent[k] += (s->score[k] - s->recent[k]) / 6;
+        if (s->score[k] > 0)
+            learn_interval(s, k, s->stages[j].visits + 1);
         s->chosen[k] = s->score[k] > 0;
         s->expected[k] = 0;
     }

@@ -11,13 +11,11 @@
 /* The larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the stages until it is needed again, as expected: its next visit, or after a miss of that once in 1/rate runs. */
+/* Minus the stages until it is needed again, as expected. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
     const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
-    const int32_t stage = (s->stage + ahead) % stages;
-    const double p = bs_predict_use(s, stage, s->next_use[unit]), rate = s->rate[s->next_use[unit]];
-    return -(ahead + (1 - p) * stages / (rate > 0.01 ? rate : 0.01));
+    return -(ahead + stages * bs_predict_visits(s, (s->stage + ahead) % stages, s->next_use[unit]));
 }
 
 static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }
@@ -107,19 +105,17 @@ static void count_waste(bs_stream *s, int32_t unit)
     slot->guessed = false;
 }
 
-void bs_slots_give_up(bs_stream *s, int32_t unit, bool for_guess)
+void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
 {
     bs_slot *slot = &s->slots[unit];
     const bool loading = slot->state != BS_SLOT_READY;
     s->stats.dropped += loading && slot->state != BS_SLOT_DROPPED;
     s->stats.evictions += !loading;
     if (s->watch && slot->state != BS_SLOT_DROPPED)
-        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess);
+        s->watch(s->watcher, loading ? BS_EVENT_DROP : BS_EVENT_EVICT, unit, for_guess >= 0);
     count_waste(s, unit);
     if (!loading)
-        slot->evicted_by_guess = for_guess;
-    if (for_guess)
-        slot->evicted_visit = s->visits + 1;
+        slot->evicted_for = for_guess;
     if (slot->in_flight > 0) { /* a lane still writes to it */
         slot->state = BS_SLOT_DROPPED;
         return;
@@ -134,13 +130,15 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     const uint64_t bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
-        bs_slots_give_up(s, u, guessed);
+        bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
     slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;
+    slot->guess_used = slot->guess_used && !guessed;
+    slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
     s->slots_used += bytes;
     if (s->slots_used > s->stats.resident_peak_bytes)

@@ -65,15 +65,50 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
     return weights->map && info->dtype == spec->dtype ? weights->map(weights->user, info) : NULL;
 }
 
+#define WIDEN_BLOCK 64
+
+/* bs_f16_to_f32 without branches, a step at a time over a block, so that compilers make vectors of it. */
+static void widen_f16(float *to, const uint16_t *from)
+{
+    uint32_t bits[WIDEN_BLOCK], small_bits[WIDEN_BLOCK];
+    float small[WIDEN_BLOCK];
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
+        bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
+        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
+    }
+    memcpy(small, small_bits, sizeof small);
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
+        small[i] -= 0x1p-14f;
+    memcpy(small_bits, small, sizeof small);
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
+        const uint32_t exponent = bits[i] & 0x0f800000u;
+        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
+        bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
+    }
+    memcpy(to, bits, sizeof bits);
+}
+
+static void widen_bf16(float *to, const uint16_t *from)
+{
+    uint32_t bits[WIDEN_BLOCK];
+    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
+        bits[i] = (uint32_t)from[i] << 16;
+    memcpy(to, bits, sizeof bits);
+}
+
+/* In blocks through memory of its own: what is widened may lie over what was narrow. */
 void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored)
 {
-    uint8_t *to = target;
-    const uint8_t *from = narrow;
-    for (uint64_t i = 0; i < elements; i++) {
-        uint16_t half;
-        memcpy(&half, from + 2 * i, sizeof half);
-        const float wide = stored == BS_F16 ? bs_f16_to_f32(half) : bs_bf16_to_f32(half);
-        memcpy(to + 4 * i, &wide, sizeof wide);
+    for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
+        const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
+        uint16_t from[WIDEN_BLOCK] = {0};
+        float to[WIDEN_BLOCK];
+        memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
+        if (stored == BS_F16)
+            widen_f16(to, from);
+        else
+            widen_bf16(to, from);
+        memcpy((uint8_t *)target + 4 * i, to, 4 * count);
     }
 }
 

@@ -41,7 +41,7 @@ static inline int64_t synth_read(void *user, uint64_t offset, void *buffer, size
     return (int64_t)n;
 }
 
-static inline bs_reader synth_reader(synth_bytes *b) { return (bs_reader){b, synth_read, b->n}; }
+static inline bs_reader synth_reader(synth_bytes *b) { return (bs_reader){.user = b, .read = synth_read, .size = b->n}; }
 
 static inline void synth_free(synth_bytes *b)
 {

@@ -337,10 +337,11 @@ static void test_trace_figures(void)
         synth_event(BS_EVENT_READ, 5, 0, 1000, 1000, 2000), /* two lanes, at the same time for 500 */
         synth_event(BS_EVENT_READ, 6, 0, 1000, 1500, 2500),
         synth_event(BS_EVENT_PREPARE, 5, 0, 1000, 2000, 2250),
-        synth_event(BS_EVENT_GUESS, 6, 2, 0, 1150, 1150),
-        synth_event(BS_EVENT_GUESS, -1, 2, 0, 1150, 1150),
+        synth_event(BS_EVENT_GUESS, 6, 2, 3, 1150, 1150),
+        synth_event(BS_EVENT_GUESS, -1, 2, 99, 1150, 1150),
         synth_event(BS_EVENT_USE, 2, 1, BS_USE_HIT, 1120, 1140),
-        synth_event(BS_EVENT_USE, 3, 1, BS_USE_LATE, 1140, 1170),
+        synth_event(BS_EVENT_USE, 3, 1, BS_USE_LATE, 1140, 1160),
+        synth_event(BS_EVENT_USE, 2, 1, BS_USE_HIT, 1160, 1170), /* again */
         synth_event(BS_EVENT_STAGE, 1, 0, 2, 1115, 1170), /* 15 after, 5 inside */
         synth_event(BS_EVENT_RUN, 0, 0, 0, 1000, 1200),   /* 10 before, 30 after */
         synth_event(BS_EVENT_USE, 0, 0, BS_USE_HIT, 5000, 5007),
@@ -366,10 +367,10 @@ static void test_trace_figures(void)
     check(t.visits[2].before_ns == 30 + 90, "a run's rest counts for the next run: %d", (int)t.visits[2].before_ns);
     check(t.visits[3].before_ns == 20 + 5, "a run that never ended counts from its first stage: %d", (int)t.visits[3].before_ns);
     check(t.visits[1].n_uses == 2 && t.visits[1].first_use == 1 && t.uses[1].unit == 2 && t.uses[2].unit == 3 &&
-              t.uses[1].compute_ns == 20 && t.uses[2].outcome == BS_USE_LATE,
-          "uses are those of the stage, in order");
+              t.uses[1].compute_ns == 30 && t.uses[2].compute_ns == 20 && t.uses[2].outcome == BS_USE_LATE,
+          "uses are those of the stage, in order, and one a unit");
     check(t.visits[3].n_uses == 1 && t.uses[4].unit == 8 && t.uses[4].outcome == -1, "uses without their stage are left out");
-    check(t.visits[1].n_guesses == 2 && t.guesses[0].stage == 2 && t.guesses[0].unit == 6 && t.guesses[1].unit == -1 &&
+    check(t.visits[1].n_guesses == 2 && t.guesses[0].stage == 2 && t.guesses[0].unit == 6 && t.guesses[0].strength == 3 && t.guesses[1].unit == -1 && t.guesses[1].strength == 7 &&
               t.visits[0].n_guesses == 0 && t.visits[2].n_guesses == 0,
           "look-aheads belong to the visit they were made in");
     check(t.ns_per_byte == 0.75, "reads at the same time share the device: %g ns a byte", t.ns_per_byte);
@@ -609,7 +610,7 @@ static void test_readers(void)
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     bs_arena arena;
     odd_reader o = {.bytes = &b};
-    const bs_reader reader = {&o, odd_read, b.n};
+    const bs_reader reader = {.user = &o, .read = odd_read, .size = b.n};
     bs_arena_init(&arena, "tables", tables, sizeof tables);
     bs_trace_load(&arena, &reader, &t, &error);
     const int all = o.reads;

@@ -45,7 +45,7 @@ static void add_stage(int32_t router, int32_t first, int32_t count)
         stage_units[trace.n_stage_units++] = u;
 }
 
-static void add_guess(int32_t stage, int32_t unit) { guesses[trace.n_guesses++] = (bs_trace_guess){stage, unit}; }
+static void add_guess(int32_t stage, int32_t unit) { guesses[trace.n_guesses++] = (bs_trace_guess){stage, unit, 0}; }
 
 /* Guesses added since the visit before belong to this one. */
 static void add_visit(int32_t stage, uint64_t before_ns)

@@ -247,7 +247,8 @@ static bool fill_lane(lane *l)
 
 static void arrive(lane *l)
 {
-    bs_stream_arrived(&w.stream, &l->chunk);
+    bs_stream_arrived(&w.stream, &l->chunk, w.units[l->chunk.unit].read_bytes / (uint64_t)w.units[l->chunk.unit].n_chunks, w.now - l->start, w.now);
+    w.bytes += w.units[l->chunk.unit].read_bytes / (uint64_t)w.units[l->chunk.unit].n_chunks;
     write_marks(l, -1); /* half prepared */
 }
 
@@ -259,7 +260,6 @@ static void finish(lane *l, bool fails)
     const uint64_t bytes = w.units[u].read_bytes / (uint64_t)w.units[u].n_chunks;
     l->busy = false;
     write_marks(l, fails ? -1 : l->load);
-    w.bytes += bytes;
     w.failing = fails ? u : -1;
     const bool complete = bs_stream_done(&w.stream, &l->chunk, fails ? BS_ERROR_IO : BS_OK, bytes, w.now - l->start, w.now);
     w.failing = -1;
@@ -463,7 +463,7 @@ static void expect(void)
     const int32_t stage = check_below(w.facts.n_stages);
     const bs_stream_stage *facts = &w.stages[stage];
     if (facts->router)
-        bs_stream_expect(&w.stream, stage, check_below(5) ? w.uses[facts->first_unit + check_below(facts->n_units)] : -1);
+        bs_stream_expect(&w.stream, stage, check_below(5) ? w.uses[facts->first_unit + check_below(facts->n_units)] : -1, check_below(8));
 }
 
 static void next_stage(void)

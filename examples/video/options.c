@@ -36,6 +36,9 @@ const char *options_usage(void)
            "  --reference FILE  y4m of the doubled size: prints PSNR-Y and SSIM against it\n"
            "  --stats FILE      everything measured, as JSON\n"
            "  --quiet           no progress\n"
+           "\n"
+           "Weights that do not fit into memory; results are the same bytes:\n" STREAM_OPTIONS_USAGE
+           "\n"
            "  --help\n"
            "\n"
            "ffmpeg -v error -i in.mp4 -f yuv4mpegpipe - | video_sr - - | ffmpeg -f yuv4mpegpipe -i - out.mp4\n";
@@ -113,8 +116,10 @@ static const char *take(video_options *o, const char *name, const char *value, c
             return complain(message, bytes, name, value, "auto, breadth or depth");
         o->order = (bs_order)i;
     } else {
-        snprintf(message, bytes, "unknown option %.60s (see --help)", name);
-        return message;
+        const stream_taken taken = stream_options_value(&o->stream, name, value, message, bytes);
+        if (taken == STREAM_OTHER)
+            snprintf(message, bytes, "unknown option %.60s (see --help)", name);
+        return taken == STREAM_TAKEN ? NULL : message;
     }
     return NULL;
 }
@@ -128,8 +133,18 @@ static bool is_flag(video_options *o, const char *name)
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         o->help = true;
     else
-        return false;
+        return stream_options_flag(&o->stream, name);
     return true;
+}
+
+/* What is written besides the video and its map must be none of the other files. */
+static bool is_named(const video_options *o, const char *path)
+{
+    const char *const others[] = {o->input, o->output, o->model, o->map, o->reference, o->stats};
+    for (size_t i = 0; path && i < sizeof others / sizeof others[0]; i++)
+        if (others[i] && strcmp(path, others[i]) == 0)
+            return true;
+    return false;
 }
 
 /* The output is emptied before the map is opened, and the reference is read beside it: names must differ. (That the
@@ -142,6 +157,10 @@ static const char *same_twice(const video_options *o)
         return "the reference and the output are the same file";
     if (o->reference && strcmp(o->reference, "-") == 0 && strcmp(o->input, "-") == 0)
         return "the reference and the input are both standard input";
+    if (is_named(o, o->stream.profile))
+        return "the profile would go to a file that is named for something else";
+    if (is_named(o, o->stream.trace))
+        return "the trace would go to a file that is named for something else";
     return NULL;
 }
 

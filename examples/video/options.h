@@ -1,10 +1,12 @@
 /* options.h: the command line of video_sr.
- * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for tier names.
+ * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for tier names, stream_options.h for --slots
+ *   and what goes with it.
  * Must never: open anything. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
 #include "brainstorm.h"
+#include "stream_options.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +26,7 @@ typedef struct video_options {
     bs_order order;
     int tile; /* input pixels; 0 = the model's */
     int64_t frames; /* at most; -1 all */
+    stream_options stream;
 } video_options;
 
 /* Returns NULL when all is well, else what is wrong (in `message`, or a constant). */

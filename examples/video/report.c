@@ -96,6 +96,9 @@ bool report_json(const char *path, const run_facts *r)
         json_routes(f, &u->tallies);
     json_number(f, "psnr_y", r->has_reference ? r->psnr : NAN);
     json_number(f, "ssim_y", r->has_reference ? r->ssim : NAN);
+    fprintf(f, "  \"streaming\": ");
+    stream_json(f, &r->stream);
+    fprintf(f, ",\n");
     const uint64_t arenas = u->fixed_bytes + u->planned.persistent + u->planned.transient + u->planned.staging + u->planned.slots;
     fprintf(f, "  \"arena_bytes\": {\"graph_and_plan\": %llu, \"persistent\": %llu, \"transient\": %llu, \"staging\": %llu, \"slots\": %llu},\n",
             (unsigned long long)u->fixed_bytes, (unsigned long long)u->planned.persistent, (unsigned long long)u->planned.transient,
@@ -119,6 +122,7 @@ void report_summary(const run_facts *r)
     }
     if (r->has_reference)
         fprintf(stderr, "against the reference: PSNR-Y %.3f dB, SSIM %.4f\n", r->psnr, r->ssim);
+    stream_summary(stderr, &r->stream);
 }
 
 /* ---------------------------------------------------------------------------------------------------- map */

@@ -16,6 +16,7 @@ typedef struct run_facts {
     bool has_reference;
     double psnr, ssim; /* means over frames */
     uint64_t frame_bytes; /* video_sr's own buffers */
+    stream_facts stream;
 } run_facts;
 
 bool report_json(const char *path, const run_facts *facts);

@@ -39,7 +39,8 @@ static void memory_cut(upscaler *u, size_t fixed)
     bs_arena_init(&u->memory.transient, "transient", at, (size_t)u->planned.transient + BS_ALIGNMENT);
     at += u->planned.transient + BS_ALIGNMENT;
     bs_arena_init(&u->memory.staging, "staging", at, (size_t)u->planned.staging + BS_ALIGNMENT);
-    bs_arena_init(&u->memory.slots, "slots", NULL, 0);
+    at += u->planned.staging + BS_ALIGNMENT;
+    bs_arena_init(&u->memory.slots, "slots", at, (size_t)u->planned.slots + BS_ALIGNMENT);
 }
 
 /* -------------------------------------------------------------------------------------------------- plan */
@@ -65,11 +66,13 @@ static void plan_describe(bs_plan_desc *d, const video_options *o, int width)
     }
 }
 
-static bool graph_build(upscaler *u, const video_options *o)
+static bool graph_build(upscaler *u, const video_options *o, const bs_platform *platform)
 {
-    u->model = bs_model_open_file(&u->memory.persistent, NULL, o->model, &u->error);
+    u->model = bs_model_open_file(&u->memory.persistent, platform, o->model, &u->error);
     if (!u->model)
         return false;
+    if (o->stream.buffered)
+        bs_model_use_buffered(u->model);
     bs_model_facts facts;
     bs_model_facts_get(u->model, &facts);
     if (facts.scale != 2) {
@@ -86,7 +89,17 @@ static bool graph_build(upscaler *u, const video_options *o)
     return bs_model_build(u->model, u->graph, &desc, &u->error) == BS_OK;
 }
 
+static size_t block_size(const upscaler *u, size_t fixed, int pass)
+{
+    return fixed + (pass ? (size_t)(u->planned.transient + u->planned.staging + u->planned.slots) + 3 * BS_ALIGNMENT : 0);
+}
+
 bool upscaler_open(upscaler *u, const video_options *o, int width, int height, int bits)
+{
+    return upscaler_open_with(u, o, NULL, width, height, bits);
+}
+
+bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools *tools, int width, int height, int bits)
 {
     bs_plan_desc desc;
     memset(u, 0, sizeof *u);
@@ -101,10 +114,12 @@ bool upscaler_open(upscaler *u, const video_options *o, int width, int height, i
     /* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
     for (int pass = 0; pass < 2; pass++) {
         const size_t fixed = pass == 0 ? FIXED_BYTES : (size_t)(u->fixed_bytes + u->planned.persistent + BS_ALIGNMENT);
-        if (!memory_take(u, fixed + (pass ? (size_t)(u->planned.transient + u->planned.staging) + 2 * BS_ALIGNMENT : 0)))
+        if (!memory_take(u, block_size(u, fixed, pass)))
             return false;
         bs_arena_init(&u->memory.persistent, "persistent", u->block, fixed);
-        if (!graph_build(u, o))
+        if (!graph_build(u, o, tools ? tools->platform : NULL))
+            return false;
+        if (pass == 0 && !stream_options_plan(&o->stream, &u->memory.persistent, u->graph, &desc, &u->error))
             return false;
         u->plan = bs_plan_create(&u->memory.persistent, u->graph, &desc, &u->error);
         if (!u->plan)
@@ -120,17 +135,23 @@ bool upscaler_open(upscaler *u, const video_options *o, int width, int height, i
             memory_cut(u, fixed);
         }
     }
-    const bs_session_desc session = {.weights = bs_model_weights(u->model)};
+    bs_session_desc session = {.weights = bs_model_weights(u->model)};
+    stream_options_session(&o->stream, tools, &session);
     u->session = bs_session_create(&u->memory, u->plan, &session, &u->error);
     return u->session != NULL;
 }
 
-void upscaler_close(upscaler *u)
+void upscaler_stop(upscaler *u)
 {
     bs_session_close(u->session);
+    u->session = NULL;
+}
+
+void upscaler_close(upscaler *u)
+{
+    upscaler_stop(u);
     bs_model_close(u->model);
     free(u->block);
-    u->session = NULL;
     u->model = NULL;
     u->block = NULL;
 }

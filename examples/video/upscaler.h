@@ -1,7 +1,7 @@
 /* upscaler.h: the network of video_sr: a model file becomes a session that doubles luma planes.
  *
  * Owns: the graph, the plan, the session and the one block of memory they live in.
- * Relies on: brainstorm.h and nothing else.
+ * Relies on: brainstorm.h; stream_options.h where weights are streamed.
  * Must never: know of y4m, files other than the model, or the command line's wording.
  */
 #ifndef UPSCALER_H
@@ -43,6 +43,10 @@ typedef struct upscaler {
 
 /* Width and height of the input, 8 or 10 bits a sample. False: error.message says why. */
 bool upscaler_open(upscaler *u, const video_options *options, int width, int height, int bits);
+/* The same with a platform or a profile; they must outlive the upscaler. tools may be NULL. */
+bool upscaler_open_with(upscaler *u, const video_options *options, const stream_tools *tools, int width, int height, int bits);
+/* Ends its threads; no runs from here on, and upscaler_last knows nothing. Before upscaler_touched, when weights are streamed. */
+void upscaler_stop(upscaler *u);
 void upscaler_close(upscaler *u);
 
 /* Doubles one luma plane; strides in samples. */

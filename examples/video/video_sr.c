@@ -1,7 +1,7 @@
 /* video_sr: doubles the size of y4m video with a routed network, in a stream, in fixed memory.
  *
  * Owns: the flow of frames from input to output and the messages of a run.
- * Relies on: the library through upscaler.h; y4m.h, picture.h, quality.h, progress.h, report.h.
+ * Relies on: the library through upscaler.h; stream_options.h, y4m.h, picture.h, quality.h, progress.h, report.h.
  * Must never: write anything but video to standard output, or leave half a frame in a file.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -37,6 +37,7 @@ typedef struct run {
     y4m_info twice;
     int in_fd, out_fd, reference_fd, map_fd;
     upscaler up;
+    stream_tools tools;
     progress shown;
     uint8_t *buffers, *frame, *result, *expected, *tinted;
     void *scratch;
@@ -245,26 +246,50 @@ static bool finish(run *r, double since)
         facts.psnr = r->psnr_sum / (double)r->measured;
         facts.ssim = r->ssim_sum / (double)r->measured;
     }
+    stream_facts_get(&facts.stream, r->up.plan, r->up.session);
     progress_end(&r->shown);
-    if (!r->options.quiet || r->measured > 0)
-        report_summary(&facts);
-    if (r->options.stats && !report_json(r->options.stats, &facts))
-        return complain(r, r->options.stats, strerror(errno));
     if (r->options.map && ends_in_png(r->options.map)) {
         upscaler_map map;
         upscaler_last(&r->up, &map);
         if (!report_map_png(r->options.map, &r->twice, r->result, &map))
             return complain(r, r->options.map, "the map could not be written");
     }
+    upscaler_stop(&r->up); /* its readers would write to what --stats looks at */
+    if (!r->options.quiet || r->measured > 0)
+        report_summary(&facts);
+    if (r->options.stats && !report_json(r->options.stats, &facts))
+        return complain(r, r->options.stats, strerror(errno));
     return true;
+}
+
+static bool open_network(run *r)
+{
+    const y4m_info *i = &r->in.info;
+    bs_error *e = &r->up.error;
+    if (!stream_tools_open(&r->tools, &r->options.stream, e))
+        return complain(r, "", e->message);
+    return upscaler_open_with(&r->up, &r->options, &r->tools, i->width, i->height, y4m_facts(i->layout)->bits) ||
+           complain(r, r->options.model, e->message);
+}
+
+/* After the session: the profile's last events are written now. */
+static bool close_network(run *r, bool ok)
+{
+    uint64_t dropped;
+    upscaler_close(&r->up);
+    if (!stream_tools_close(&r->tools, &dropped) && ok)
+        return complain(r, "", "the profile or the trace could not be written whole");
+    if (dropped > 0 && !r->options.quiet)
+        fprintf(stderr, "the profile lacks %llu events, for which its ring had no room\n", (unsigned long long)dropped);
+    return ok;
 }
 
 static bool do_run(run *r)
 {
     if (!open_input(r) || !open_reference(r))
         return false;
-    if (!upscaler_open(&r->up, &r->options, r->in.info.width, r->in.info.height, y4m_facts(r->in.info.layout)->bits))
-        return complain(r, r->options.model, r->up.error.message);
+    if (!open_network(r))
+        return false;
     if (!open_output(r) || !take_buffers(r))
         return false;
     const double since = seconds();
@@ -304,8 +329,7 @@ int main(int argc, char **argv)
         return 0;
     }
     catch_signals();
-    const bool ok = do_run(&r);
-    upscaler_close(&r.up);
+    const bool ok = close_network(&r, do_run(&r));
     free(r.buffers);
     return ok ? 0 : 1;
 }

@@ -12,6 +12,8 @@
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
  */
 #include "conv_internal.h"
+
+#include <string.h>
 #include "conv_winograd.h"
 
 
@@ -91,18 +93,23 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     return (size_t)floats;
 }
 
-/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. */
+/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
+ * order, each channel's to its lane: streamed weights are packed while a network waits. */
 static float *bs_conv_pack_outer(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
                                  float *to)
 {
     for (int32_t first = 0; first < out;) {
         const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-        for (int32_t tap = 0; tap < taps; tap++)
+        const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
+        if (first + width > out)
+            memset(to, 0, floats * sizeof *to);
+        for (int32_t lane = 0; lane < width && first + lane < out; lane++) {
+            const float *from = weights + (ptrdiff_t)(first + lane) * in * taps;
             for (int32_t i = 0; i < in; i++)
-                for (int32_t lane = 0; lane < width; lane++) {
-                    const ptrdiff_t o = first + lane;
-                    *to++ = o < out ? weights[(o * in + i) * taps + tap] : 0.0f;
-                }
+                for (int32_t tap = 0; tap < taps; tap++)
+                    to[((ptrdiff_t)tap * in + i) * width + lane] = *from++;
+        }
+        to += floats;
         first += width;
     }
     return to;
@@ -147,29 +154,34 @@ static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
     g[5][2] = 1 / (a * a * a);
 }
 
-/* G w G^T at one point. */
-static float bs_conv_winograd_weight(double g[BS_WINOGRAD_IN][3], const float *w, int32_t point)
+/* G w G^T: all points of one kernel, to `to[point * step]`. */
+static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
 {
-    const double *gy = g[point / BS_WINOGRAD_IN], *gx = g[point % BS_WINOGRAD_IN];
-    double sum = 0;
-    for (int32_t y = 0; y < 3; y++)
+    for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+        double row[3];
         for (int32_t x = 0; x < 3; x++)
-            sum += gy[y] * gx[x] * (double)w[3 * y + x];
-    return (float)sum;
+            row[x] = g[y][0] * (double)w[x] + g[y][1] * (double)w[3 + x] + g[y][2] * (double)w[6 + x];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++, to += step)
+            *to = (float)(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
+    }
 }
 
 static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
 {
     double g[BS_WINOGRAD_IN][3];
     bs_conv_winograd_g(g);
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
-        for (int32_t first = 0; first < out;) {
-            const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-            for (int32_t i = 0; i < in; i++)
-                for (ptrdiff_t o = first; o < first + width; o++)
-                    *to++ = o < out ? bs_conv_winograd_weight(g, weights + (o * in + i) * 9, point) : 0.0f;
-            first += width;
-        }
+    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
+    for (int32_t first = 0; first < out;) {
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+        for (int32_t i = 0; i < in; i++)
+            for (ptrdiff_t o = first; o < first + width; o++, to++) {
+                if (o < out)
+                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
+                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
+                    to[point * step] = 0.0f;
+            }
+        first += width;
+    }
 }
 
 void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,

@@ -1,0 +1,48 @@
+/* cli.h: what the commands of `brainstorm` share.
+ * Owns: messages, numbers of the command line, files as readers, arrays that grow. Relies on: brainstorm.h.
+ * Must never: end the program. */
+#ifndef CLI_H
+#define CLI_H
+
+#include "brainstorm.h"
+
+#include <stdio.h>
+
+enum { CLI_USAGE = 2 };
+
+/* Both return the exit status. */
+int cli_fail(const bs_error *error);
+int cli_fail_usage(const char *command, const char *what, const char *word);
+
+/* A file as a reader, and an arena that holds whatever is made of a profile in it. */
+typedef struct cli_file {
+    FILE *file;
+    bs_reader reader;
+    bs_arena arena;
+    void *memory;
+} cli_file;
+bool cli_open(cli_file *file, const char *path, bs_error *error);
+void cli_close(cli_file *file);
+
+/* BYTES, or with a suffix K, M or G (1024 each; decimal: 1000 each), or N% of `whole` (0: not allowed). */
+bool cli_bytes(const char *word, uint64_t unit, uint64_t whole, uint64_t *bytes);
+/* Index of `word` among names that end with NULL; -1. */
+int32_t cli_name(const char *word, const char *const *names);
+/* "12.3 MiB" in one of a few buffers that take turns. */
+const char *cli_size(uint64_t bytes);
+void cli_json_text(const char *text); /* with its quotes */
+
+/* Room for one more item of `size` bytes behind `count`; false when memory is out. */
+bool cli_grow(void **items, size_t *room, size_t count, size_t size);
+
+/* What the plan streams: units, stages, sizes. */
+void cli_stream(const bs_plan *plan);
+
+extern const char *const cli_policies[]; /* names in the order of bs_policy; ended by NULL */
+
+/* The commands. words: after the command's own name. */
+int cli_profile(int count, char **words);
+int cli_replay(int count, char **words);
+int cli_trace(int count, char **words);
+
+#endif

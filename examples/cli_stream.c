@@ -1,0 +1,52 @@
+/* cli_stream.c: what `brainstorm plan --slots` tells of streaming: units, stages, sizes.
+ * Owns: the tables. Relies on: cli.h. Must never: need weights. */
+#include "cli.h"
+
+#include <stdlib.h>
+
+static void print_units(const bs_plan *plan, const bs_stream_plan *stream)
+{
+    bs_stream_unit_facts unit;
+    printf("\nunits (what is loaded at once)\n");
+    for (int32_t u = 0; u < stream->units && bs_plan_unit_get(plan, u, &unit) == BS_OK; u++) {
+        printf("%4d  %-28s %11llu bytes", (int)u, unit.name, (unsigned long long)unit.slot_bytes);
+        if (unit.router)
+            printf("   path %d of router %d\n", (int)unit.path, (int)unit.router);
+        else
+            printf("   every run\n");
+    }
+}
+
+static void print_stages(const bs_plan *plan, const bs_stream_plan *stream)
+{
+    bs_stream_stage_facts stage;
+    int32_t *units = malloc((size_t)(stream->units + 1) * sizeof *units);
+    printf("\nstages (in the order of a run)\n");
+    for (int32_t s = 0; units && s < stream->stages && bs_plan_stage_get(plan, s, &stage, NULL) == BS_OK; s++) {
+        if (stage.router)
+            printf("%4d  what router %d chose of units", (int)s, (int)stage.router);
+        else
+            printf("%4d  always units", (int)s);
+        if (stage.n_units <= stream->units)
+            bs_plan_stage_get(plan, s, &stage, units);
+        for (int32_t k = 0; stage.n_units <= stream->units && k < stage.n_units; k++)
+            printf(" %d", (int)units[k]);
+        printf("\n");
+    }
+    free(units);
+}
+
+void cli_stream(const bs_plan *plan)
+{
+    bs_stream_plan stream;
+    bs_plan_stream_get(plan, &stream);
+    if (stream.slot_bytes == 0) {
+        printf("\nstreaming: nothing can be; no block that is left in the plan has weights\n");
+        return;
+    }
+    printf("\nstreaming: slots of %llu bytes, %.1f %% of all weights of blocks (%llu); the least is %llu\n",
+           (unsigned long long)stream.slot_bytes, 100.0 * (double)stream.slot_bytes / (double)stream.all_bytes,
+           (unsigned long long)stream.all_bytes, (unsigned long long)stream.least_bytes);
+    print_units(plan, &stream);
+    print_stages(plan, &stream);
+}

@@ -1,0 +1,149 @@
+/* text_model.c: see text_model.h. */
+#include "text_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int text_code(char c)
+{
+    if (c == '\n')
+        return 0;
+    return c >= ' ' && c <= '~' ? c - ' ' + 1 : -1;
+}
+
+char text_character(int code)
+{
+    return code == 0 ? '\n' : (char)(code - 1 + ' ');
+}
+
+static bool fail(text_model *m, bs_status status, const char *message)
+{
+    m->error.status = status;
+    snprintf(m->error.message, sizeof m->error.message, "%s", message);
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------------------- memory */
+
+/* The model's index, the graph and the plan are small; what is planned comes on top. */
+#define FIXED_BYTES ((size_t)4 << 20)
+
+static bool memory_take(text_model *m, size_t bytes)
+{
+    free(m->block);
+    m->block_bytes = (bytes + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    m->block = aligned_alloc(BS_ALIGNMENT, (size_t)m->block_bytes);
+    return m->block != NULL || fail(m, BS_ERROR_ARENA, "not enough memory");
+}
+
+static uint8_t *cut(bs_arena *arena, const char *name, uint8_t *at, uint64_t bytes)
+{
+    bs_arena_init(arena, name, at, (size_t)bytes + BS_ALIGNMENT);
+    return at + bytes + BS_ALIGNMENT;
+}
+
+/* Cuts the block into the arenas that the plan asked for. */
+static void memory_cut(text_model *m, size_t fixed)
+{
+    uint8_t *at = m->block + fixed;
+    at = cut(&m->memory.transient, "transient", at, m->planned.transient);
+    at = cut(&m->memory.staging, "staging", at, m->planned.staging);
+    cut(&m->memory.slots, "slots", at, m->planned.slots);
+}
+
+/* -------------------------------------------------------------------------------------------------- plan */
+
+/* The model's extents are maxima; memory is taken for what this program will bind. */
+static bool graph_build(text_model *m, const char *path)
+{
+    m->model = bs_model_open_file(&m->memory.persistent, NULL, path, &m->error);
+    if (!m->model || (m->streams && bs_model_can_stream(m->model, &m->error) != BS_OK))
+        return false;
+    const bs_graph_desc room = bs_model_graph_desc(m->model);
+    m->graph = bs_graph_create(&m->memory.persistent, &room);
+    if (!m->graph)
+        return fail(m, BS_ERROR_ARENA, "the model's graph is too large");
+    const int64_t sequences = m->sequences;
+    const bs_model_input inputs[] = {{"tokens", 2, {sequences * m->rows_most, 1}}, {"lengths", 1, {sequences}}, {"past", 1, {sequences}}};
+    const bs_model_build_desc desc = {inputs, 3, 0};
+    return bs_model_build(m->model, m->graph, &desc, &m->error) == BS_OK;
+}
+
+static bool plan_make(text_model *m, const text_options *o, size_t fixed)
+{
+    bs_plan_desc desc = {0};
+    desc.threads = o->threads;
+    desc.slot_bytes = o->slot_bytes;
+    bs_arena_init(&m->memory.persistent, "persistent", m->block, fixed);
+    if (!graph_build(m, o->model))
+        return false;
+    m->plan = bs_plan_create(&m->memory.persistent, m->graph, &desc, &m->error);
+    if (!m->plan)
+        return false;
+    bs_plan_sizes(m->plan, &m->planned);
+    m->fixed_bytes = m->memory.persistent.used;
+    return true;
+}
+
+/* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
+static bool plan_twice(text_model *m, const text_options *o)
+{
+    if (!memory_take(m, FIXED_BYTES) || !plan_make(m, o, FIXED_BYTES))
+        return false;
+    bs_model_close(m->model);
+    m->model = NULL;
+    const bs_sizes *s = &m->planned;
+    const size_t fixed = (size_t)(m->fixed_bytes + s->persistent + BS_ALIGNMENT);
+    if (!memory_take(m, fixed + (size_t)(s->transient + s->staging + s->slots) + 3 * BS_ALIGNMENT) || !plan_make(m, o, fixed))
+        return false;
+    memory_cut(m, fixed);
+    return true;
+}
+
+static bool bind_sequences(text_model *m)
+{
+    const int64_t n = m->sequences;
+    const bs_buffer past = {m->past, BS_I32, 1, {n}, {0}}, logits = {m->logits, BS_F32, 2, {n, TEXT_CODES}, {0}};
+    return bs_bind(m->session, "past", &past, &m->error) == BS_OK && bs_bind(m->session, "logits", &logits, &m->error) == BS_OK;
+}
+
+bool text_model_open(text_model *m, const text_options *o, int rows_most, bs_profile *profile)
+{
+    memset(m, 0, sizeof *m);
+    m->sequences = o->sequences;
+    m->rows_most = rows_most;
+    m->streams = o->slot_bytes > 0;
+    if (!plan_twice(m, o))
+        return false;
+    const bs_session_desc desc = {.weights = bs_model_weights(m->model),
+                                  .stream = {.policy = o->policy, .speculation = o->speculate ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF},
+                                  .profile = profile};
+    m->session = bs_session_create(&m->memory, m->plan, &desc, &m->error);
+    return m->session != NULL && bind_sequences(m);
+}
+
+void text_model_close(text_model *m)
+{
+    bs_session_close(m->session);
+    bs_model_close(m->model);
+    free(m->block);
+    memset(m, 0, sizeof *m);
+}
+
+/* --------------------------------------------------------------------------------------------------- run */
+
+bool text_model_run(text_model *m, const int32_t *codes, int rows)
+{
+    int32_t lengths[TEXT_MAX_SEQUENCES];
+    for (int s = 0; s < m->sequences; s++)
+        lengths[s] = rows;
+    const bs_buffer tokens = {(void *)(uintptr_t)codes, BS_I32, 2, {(int64_t)m->sequences * rows, 1}, {0}};
+    const bs_buffer each = {lengths, BS_I32, 1, {m->sequences}, {0}};
+    if (bs_bind(m->session, "tokens", &tokens, &m->error) != BS_OK || bs_bind(m->session, "lengths", &each, &m->error) != BS_OK ||
+        bs_run(m->session, &m->error) != BS_OK)
+        return false;
+    for (int s = 0; s < m->sequences; s++)
+        m->past[s] += rows;
+    return true;
+}

@@ -1,0 +1,32 @@
+/* text_options.h: the command line of moe_text.
+ * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for the names of policies.
+ * Must never: open anything. */
+#ifndef TEXT_OPTIONS_H
+#define TEXT_OPTIONS_H
+
+#include "brainstorm.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEXT_MAX_SEQUENCES 32
+
+typedef struct text_options {
+    const char *model, *prompt;
+    int length;    /* characters to write, a sequence */
+    int sequences; /* 1 .. TEXT_MAX_SEQUENCES */
+    double temperature;
+    uint64_t seed;
+    int threads;
+    uint64_t slot_bytes; /* for the weights of experts; 0: all stay */
+    int policy;          /* bs_policy */
+    bool speculate, stats, help;
+    const char *profile, *trace;
+} text_options;
+
+/* Returns NULL when all is well, else what is wrong (in `message`, or a constant). */
+const char *text_options_parse(text_options *options, int argc, char **argv, char *message, size_t bytes);
+const char *text_options_usage(void);
+
+#endif

@@ -1,0 +1,246 @@
+/* stream_options.c: see stream_options.h. */
+#include "stream_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------- options */
+
+/* BYTES[K|M|G]; `rest` is what follows. Negative: no number of bytes. */
+static double bytes_parse(const char *text, const char **rest)
+{
+    static const char units[] = "KMG";
+    char *end;
+    double n = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
+    if (n < 0)
+        return n;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (const char *u = units; unit && u <= unit; u++)
+        n *= 1024;
+    *rest = end + (unit != NULL);
+    return n;
+}
+
+bool stream_slots_parse(stream_options *o, const char *text)
+{
+    const char *rest = "";
+    const double n = bytes_parse(text, &rest);
+    if (n < 0)
+        return false;
+    const bool percent = strcmp(rest, "%") == 0 && rest[-1] >= '.' && rest[-1] <= '9';
+    if (percent && n > 0 && n <= 100) {
+        o->slot_percent = n;
+        o->slot_bytes = 0;
+        return true;
+    }
+    if (*rest || n > 0x1p50)
+        return false;
+    o->slot_percent = 0;
+    o->slot_bytes = n > 0 && n < 1 ? 1 : (uint64_t)n;
+    return true;
+}
+
+static bool lanes_parse(stream_options *o, const char *text)
+{
+    if (text[0] < '1' || text[0] > '8' || text[1])
+        return false;
+    o->lanes = text[0] - '0';
+    return true;
+}
+
+static bool chunk_parse(stream_options *o, const char *text)
+{
+    const char *rest = "";
+    const double n = bytes_parse(text, &rest);
+    if (n < 4096 || n > (1 << 30) || *rest)
+        return false;
+    o->chunk_bytes = (int32_t)n;
+    return true;
+}
+
+static bool policy_parse(stream_options *o, const char *text)
+{
+    for (int32_t p = 0; p < BS_POLICY_COUNT; p++)
+        if (p != BS_POLICY_BELADY && strcmp(text, bs_policy_name((bs_policy)p)) == 0) { /* that one is for replays */
+            o->stream.policy = p;
+            return true;
+        }
+    return false;
+}
+
+static bool speculate_parse(stream_options *o, const char *text)
+{
+    o->stream.speculation = strcmp(text, "off") == 0 ? BS_SPECULATE_OFF : BS_SPECULATE_AUTO;
+    return strcmp(text, "off") == 0 || strcmp(text, "auto") == 0;
+}
+
+static bool throttle_option(stream_options *o, const char *text)
+{
+    return throttle_parse(text, &o->bytes_per_second);
+}
+
+static bool profile_option(stream_options *o, const char *text)
+{
+    o->profile = text;
+    return *text != 0 && strcmp(text, "-") != 0;
+}
+
+static bool trace_option(stream_options *o, const char *text)
+{
+    o->trace = text;
+    return *text != 0 && strcmp(text, "-") != 0;
+}
+
+stream_taken stream_options_value(stream_options *o, const char *name, const char *value, char *message, size_t bytes)
+{
+    static const struct {
+        const char *name;
+        bool (*parse)(stream_options *o, const char *text);
+        const char *expected;
+    } list[] = {{"--slots", stream_slots_parse, "BYTES, with K, M or G, or a percentage above 0 and up to 100%"},
+                {"--speculate", speculate_parse, "auto or off"},
+                {"--policy", policy_parse, "reuse, lru or lfu"},
+                {"--lanes", lanes_parse, "1 .. 8"},
+                {"--chunk", chunk_parse, "4K .. 1G"},
+                {"--throttle", throttle_option, THROTTLE_SPEEDS},
+                {"--profile", profile_option, "a file"},
+                {"--trace", trace_option, "a file"}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        if (strcmp(name, list[i].name) != 0)
+            continue;
+        if (list[i].parse(o, value))
+            return STREAM_TAKEN;
+        snprintf(message, bytes, "%s %.60s: expected %s", name, value, list[i].expected);
+        return STREAM_WRONG;
+    }
+    return STREAM_OTHER;
+}
+
+bool stream_options_flag(stream_options *o, const char *name)
+{
+    if (strcmp(name, "--check-records") == 0)
+        o->stream.check_records = 1;
+    else if (strcmp(name, "--buffered") == 0)
+        o->buffered = true;
+    else
+        return false;
+    return true;
+}
+
+bool stream_options_plan(const stream_options *o, bs_arena *scratch, const bs_graph *graph, bs_plan_desc *desc, bs_error *error)
+{
+    desc->slot_bytes = o->slot_bytes;
+    desc->lanes = o->lanes;
+    desc->chunk_bytes = o->chunk_bytes;
+    if (o->slot_percent <= 0)
+        return true;
+    const size_t used = scratch->used;
+    bs_stream_plan stream;
+    desc->slot_bytes = UINT64_MAX / 2; /* room for everything: then it is known how much that is */
+    const bs_plan *plan = bs_plan_create(scratch, graph, desc, error);
+    if (!plan)
+        return false;
+    bs_plan_stream_get(plan, &stream);
+    scratch->used = used;
+    desc->slot_bytes = 1 + (uint64_t)((double)stream.all_bytes * o->slot_percent / 100);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------- while it runs */
+
+bool stream_tools_open(stream_tools *t, const stream_options *o, bs_error *error)
+{
+    memset(t, 0, sizeof *t);
+    if (o->bytes_per_second) {
+        throttle_init(&t->slow, NULL, o->bytes_per_second, THROTTLE_LATENCY_NS);
+        t->platform = throttle_platform(&t->slow);
+    }
+    if (o->trace)
+        return profile_sink_open_both(&t->sink, o->profile, o->trace, error);
+    return !o->profile || profile_sink_open(&t->sink, o->profile, error);
+}
+
+void stream_options_session(const stream_options *o, const stream_tools *tools, bs_session_desc *desc)
+{
+    desc->stream = o->stream;
+    desc->platform = tools ? tools->platform : NULL;
+    desc->profile = tools ? tools->sink.profile : NULL;
+}
+
+bool stream_tools_close(stream_tools *t, uint64_t *dropped)
+{
+    const bool whole = profile_sink_close(&t->sink, dropped);
+    memset(t, 0, sizeof *t);
+    return whole;
+}
+
+/* ------------------------------------------------------------------------------------------------- figures */
+
+void stream_facts_get(stream_facts *facts, const bs_plan *plan, bs_session *session)
+{
+    memset(facts, 0, sizeof *facts);
+    bs_plan_stream_get(plan, &facts->plan);
+    bs_session_stream_stats(session, &facts->stats);
+}
+
+/* Weights that were there when a run came to them, of those that it came to. */
+static double hit_rate(const bs_stream_stats *s)
+{
+    const uint64_t uses = s->hits + s->late + s->misses;
+    return uses ? (double)s->hits / (double)uses : 0;
+}
+
+void stream_summary(FILE *file, const stream_facts *facts)
+{
+    const bs_stream_stats *s = &facts->stats;
+    const bs_stream_plan *p = &facts->plan;
+    if (p->slot_bytes == 0)
+        return;
+    fprintf(file, "weights: %llu hits, %llu late, %llu misses (%.1f %% there), stood still for %.1f ms\n", (unsigned long long)s->hits,
+            (unsigned long long)s->late, (unsigned long long)s->misses, 100 * hit_rate(s), (double)s->stall_ns * 1e-6);
+    fprintf(file, "read %.2f MB %s, %.2f MB of it for nothing; slots: %.2f MB of %.2f in use at most, all weights take %.2f\n",
+            (double)s->bytes_read * 1e-6, s->direct ? "directly" : "through the page cache", (double)s->bytes_wasted * 1e-6,
+            (double)s->resident_peak_bytes * 1e-6, (double)p->slot_bytes * 1e-6, (double)p->all_bytes * 1e-6);
+}
+
+static void json_counts(FILE *file, const stream_facts *facts)
+{
+    const bs_stream_stats *s = &facts->stats;
+    const bs_stream_plan *p = &facts->plan;
+    const struct {
+        const char *key;
+        uint64_t value;
+    } counts[] = {{"units", (uint64_t)p->units},
+                  {"stages", (uint64_t)p->stages},
+                  {"slot_bytes", p->slot_bytes},
+                  {"least_bytes", p->least_bytes},
+                  {"all_bytes", p->all_bytes},
+                  {"peak_bytes", s->resident_peak_bytes},
+                  {"hits", s->hits},
+                  {"late", s->late},
+                  {"misses", s->misses},
+                  {"loads", s->loads},
+                  {"guessed_loads", s->guessed_loads},
+                  {"useful_guesses", s->useful_guesses},
+                  {"dropped", s->dropped},
+                  {"evictions", s->evictions},
+                  {"paused", s->paused},
+                  {"bytes_read", s->bytes_read},
+                  {"bytes_wasted", s->bytes_wasted}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        fprintf(file, "\"%s\": %llu, ", counts[i].key, (unsigned long long)counts[i].value);
+}
+
+void stream_json(FILE *file, const stream_facts *facts)
+{
+    const bs_stream_stats *s = &facts->stats;
+    if (facts->plan.slot_bytes == 0) {
+        fprintf(file, "null");
+        return;
+    }
+    fprintf(file, "{");
+    json_counts(file, facts);
+    fprintf(file, "\"hit_rate\": %.6g, \"stall_ms\": %.6g, \"read_ms\": %.6g, \"prepare_ms\": %.6g, \"delayed_ms\": %.6g, \"direct\": %s}",
+            hit_rate(s), (double)s->stall_ns * 1e-6, (double)s->read_ns * 1e-6, (double)s->prepare_ns * 1e-6,
+            (double)s->delayed_ns * 1e-6, s->direct ? "true" : "false");
+}

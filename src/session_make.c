@@ -1,0 +1,175 @@
+/* session_make.c - a session comes and goes: resident weights loaded and prepared, threads started, states bound.
+ * Relies on session_make.h and weights.h. Must never leave anything running after a failure. */
+#include "session_make.h"
+#include "structure.h"
+#include "weights.h"
+
+/* ------------------------------------------------------------------------------------------------- weights */
+
+static void weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+{
+    const char *name = bs_node_name(node);
+    snprintf(text, bytes, "%s%s%s", name, *suffix ? "." : "", suffix);
+}
+
+/* Canonical tensors of one node in place or in staging, then prepared. */
+static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
+{
+    const bs_node *node = &s->graph->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const void *tensors[BS_MAX_WEIGHTS];
+    const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
+    uint8_t *prepared = s->weights + s->plan->nodes[n].prepared_offset;
+    for (int32_t i = 0; i < count; i++) {
+        char name[2 * BS_MAX_NAME];
+        bs_weight_info info;
+        weight_name(name, sizeof name, node, specs[i].suffix);
+        const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
+        if (found != BS_OK)
+            return found;
+        tensors[i] = bs_weight_view(weights, &specs[i], &info);
+        if (tensors[i])
+            continue;
+        uint8_t *target = staging + bs_weight_offset(specs, i);
+        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, target, error);
+        if (read != BS_OK)
+            return read;
+        tensors[i] = target;
+    }
+    bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
+    return BS_OK;
+}
+
+/* A router that is decided ahead needs no table of its own. */
+static bool needs_weights(const bs_session *s, int32_t n)
+{
+    const bs_node *node = &s->graph->nodes[n];
+    const bool forced = bs_node_is(node, &bs_op_route) && s->plan->routers[node->router].forced;
+    return s->plan->node_live[n] && s->plan->nodes[n].unit == 0 && bs_op_get(node->op)->weights && !forced;
+}
+
+static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
+{
+    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
+        if (!needs_weights(s, n))
+            continue;
+        bs_weight_spec specs[BS_MAX_WEIGHTS];
+        if (bs_op_get(s->graph->nodes[n].op)->weights(s->graph, &s->graph->nodes[n], specs) == 0)
+            continue;
+        if (!weights->find)
+            return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
+                           bs_op_get(s->graph->nodes[n].op)->name, bs_node_name(&s->graph->nodes[n]));
+        const bs_status status = load_node(s, n, weights, staging, error);
+        if (status != BS_OK)
+            return status;
+    }
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ creation */
+
+static void bind_own_states(bs_session *s)
+{
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        if (bs_session_is_state(s->plan, n))
+            s->bound[n].data = s->state[n];
+}
+
+
+/* What a profile is told before anything happens. */
+static void profile_router(const void *user, int32_t index, bs_profile_router *router)
+{
+    const bs_session *s = user;
+    router->name = s->graph->routers[index + 1].desc->name;
+    router->paths = s->graph->routers[index + 1].desc->paths;
+}
+
+static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
+{
+    const bs_session *s = user;
+    const bs_plan_unit *u = &s->plan->units[index + 1];
+    unit->name = s->graph->text + s->graph->blocks[u->block].name;
+    unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
+    unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
+    unit->read_bytes = s->store.facts[index].read_bytes;
+    unit->slot_bytes = s->store.facts[index].slot_bytes;
+}
+
+static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
+{
+    const bs_session *s = user;
+    stage->router = s->plan->stages[index].router;
+    stage->n_units = s->plan->stages[index].n_units;
+    stage->units = s->plan->stage_units + s->plan->stages[index].first_unit;
+}
+
+static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
+{
+    const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
+                                           profile_router, profile_unit, profile_stage,
+                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
+    if (bs_profile_header(s->profile, &header) == BS_OK)
+        return true;
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
+}
+
+/* The store plans its reads and starts its lanes last: nothing fails after that. */
+static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
+{
+    s->platform = desc->platform ? desc->platform : bs_platform_default();
+    s->profile = desc->profile;
+    bind_own_states(s);
+    if (load_weights(s, &desc->weights, staging, error) != BS_OK)
+        return false;
+    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
+    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base, slots, lanes,
+                                 s->weights};
+    if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
+        return false;
+    if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
+        return true;
+    bs_workers_stop(&s->pool);
+    bs_store_close(&s->store);
+    return false;
+}
+
+bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
+{
+    const bs_session_desc none = {.platform = NULL};
+    bs_sizes sizes;
+    if (!memory || !plan) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
+        return NULL;
+    }
+    if (!desc)
+        desc = &none;
+    if (!bs_tier_available(plan->tier)) {
+        bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have", bs_tier_name(plan->tier));
+        return NULL;
+    }
+    bs_plan_sizes(plan, &sizes);
+    const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
+    bs_session *s = bs_session_carve(memory, plan, &sizes, error);
+    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
+    uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
+    if (!ok || !bs_plan_streams(plan))
+        memory->staging.used = mark[2]; /* only while loading */
+    if (!ok) {
+        memory->persistent.used = mark[0];
+        memory->transient.used = mark[1];
+        memory->slots.used = mark[3];
+        return NULL;
+    }
+    return s;
+}
+
+void bs_session_close(bs_session *session)
+{
+    if (!session)
+        return;
+    bs_workers_stop(&session->pool);
+    bs_store_close(&session->store);
+}

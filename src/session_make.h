@@ -1,0 +1,12 @@
+/* session_make.h - what session_make.c uses of session_memory.c. Relies on session.h. Must never be included elsewhere. */
+#ifndef BS_SESSION_MAKE_H
+#define BS_SESSION_MAKE_H
+
+#include "session.h"
+
+/* From an arena, or NULL with a message that says what for. */
+void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
+/* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error);
+
+#endif

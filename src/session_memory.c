@@ -1,0 +1,148 @@
+/* session_memory.c - every byte of a session: one walk counts them for a plan, and the same walk hands them out.
+ * Relies on session.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
+#include "session_make.h"
+#include "structure.h"
+
+/* ------------------------------------------------------------------------------------------------- carving */
+
+static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
+{
+    const bs_router_info *info = &p->graph->routers[router];
+    const uint64_t choices = bs_mul_u64((uint64_t)p->routers[router].rows, (uint64_t)info->max_paths_per_cell);
+    memset(d, 0, sizeof *d);
+    d->paths = info->desc->paths;
+    d->per_row = info->max_paths_per_cell;
+    d->chosen = bs_carve(c, choices, sizeof(int32_t));
+    d->gates = bs_carve(c, choices, sizeof(float));
+    d->ids = bs_carve(c, choices, sizeof(int32_t));
+    d->inverse = bs_carve(c, choices, sizeof(int32_t));
+    d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
+    d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
+}
+
+/* A context of the root decides what is global, one of a tile what is decided in tiles. */
+static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, bool tile)
+{
+    const bs_graph *g = p->graph;
+    bs_decision_data unused;
+    bs_rows_state *domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
+    bs_decision_data *decisions = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
+    for (int32_t r = 1; r < g->n_routers; r++)
+        if (p->routers[r].live && p->routers[r].in_tile == tile)
+            carve_decision(c, p, r, decisions ? &decisions[r] : &unused);
+    if (context) {
+        context->domains = domains;
+        context->decisions = decisions;
+        context->tile = tile;
+    }
+}
+
+static uint64_t state_bytes(const bs_plan *p, int32_t node)
+{
+    const bs_value_info *v = &p->graph->values[p->graph->nodes[node].first_out];
+    uint64_t bytes = bs_dtype_bytes(v->dtype);
+    for (int32_t i = 0; i < v->rank; i++)
+        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
+    return bytes;
+}
+
+/* Everything persistent. s: NULL while counting. States come last: a caller that binds its own pays for them all
+ * the same, since the plan cannot know. */
+static void carve_session(bs_carver *c, const bs_plan *p, bs_session *s)
+{
+    const bs_graph *g = p->graph;
+    const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
+    bs_session unused;
+    if (!s)
+        s = &unused;
+    s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
+    s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
+    s->state = bs_carve(c, nodes, sizeof(uint8_t *));
+    s->state_bytes = bs_carve(c, nodes, sizeof(uint64_t));
+    s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
+    s->chosen = bs_carve(c, routers, sizeof(int8_t *));
+    s->counts = bs_carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->dropped = bs_carve(c, routers, sizeof(int64_t));
+    s->path_ns = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
+    s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->contexts = bs_carve(c, threads, sizeof(bs_context));
+    carve_context(c, p, c->base ? &s->root : NULL, false);
+    for (int32_t t = 0; t < p->threads; t++)
+        carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        int8_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
+        if (s->chosen)
+            s->chosen[r] = chosen;
+    }
+    s->offsets = bs_carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    for (int32_t d = 1; d < g->n_domains; d++) {
+        int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        if (s->offsets)
+            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
+    }
+    s->past = bs_carve(c, nodes, sizeof(int32_t *));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        int32_t *past = bs_carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
+        if (s->past)
+            s->past[n] = bs_past_room(p, n) ? past : NULL;
+    }
+    s->weights = bs_carve(c, p->weight_bytes, 1);
+    uint8_t *store = bs_carve(c, bs_store_bytes(p), 1);
+    if (c->base)
+        s->store.base = (uint8_t **)(void *)store;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        uint8_t *memory = bs_session_is_state(p, n) ? bs_carve(c, state_bytes(p, n), 1) : NULL;
+        if (s->state) {
+            s->state[n] = memory;
+            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : 0;
+        }
+    }
+}
+
+void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
+{
+    bs_carver c = {NULL, 0};
+    bs_carve(&c, 1, sizeof(bs_session));
+    carve_session(&c, plan, NULL);
+    sizes->persistent = c.used;
+    sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
+    sizes->staging = plan->staging_bytes;
+    sizes->slots = plan->slot_bytes;
+    if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+        const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
+        sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
+    }
+}
+
+void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
+{
+    void *memory = bs_arena_take(arena, (size_t)bytes);
+    if (!memory)
+        bs_fail_arena(error, arena, bytes, what);
+    return memory;
+}
+
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
+{
+    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), 0};
+    if (!c.base)
+        return NULL;
+    memset(c.base, 0, (size_t)sizes->persistent);
+    bs_session *s = bs_carve(&c, 1, sizeof *s);
+    s->plan = plan;
+    s->graph = plan->graph;
+    carve_session(&c, plan, s);
+    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
+    if (sizes->transient && !s->transient)
+        return NULL;
+    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
+    s->root.session = s;
+    s->root.domains[0].count = 1;
+    for (int32_t t = 0; t < plan->threads; t++) {
+        s->contexts[t].session = s;
+        s->contexts[t].thread = t;
+        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
+    }
+    s->root.scratch = s->scratch;
+    return s;
+}

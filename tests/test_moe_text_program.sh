@@ -1,0 +1,129 @@
+#!/bin/sh
+# test_moe_text_program.sh - the text program: the same text however it is run, prompts, and errors that say what is wrong.
+set -u
+BUILD="${BUILD:-build}" RUN="${RUN:-}"
+passed=0 failed=0
+work="$BUILD/tests/moe_text_program"
+rm -rf "$work" && mkdir -p "$work" || exit 1
+
+# check NAME COMMAND...
+check() {
+    name=$1
+    shift
+    if "$@"; then
+        echo "ok $name"
+        passed=$((passed + 1))
+    else
+        echo "FAIL $name"
+        failed=$((failed + 1))
+    fi
+}
+
+# writes FILE OPTION... : standard output goes to FILE, messages to FILE.err
+writes() {
+    file="$work/$1"
+    shift
+    $RUN "$BUILD/moe_text" "$@" >"$file" 2>"$file.err"
+}
+
+# refuses STATUS TEXT OPTION... : ends with STATUS, says TEXT, writes no text
+refuses() {
+    status=$1 said=$2
+    shift 2
+    writes refused "$@"
+    [ $? -eq "$status" ] && grep -qF -- "$said" "$work/refused.err" && [ ! -s "$work/refused" ]
+}
+
+same() {
+    cmp -s "$work/$1" "$work/$2"
+}
+
+bytes() { # FILE COUNT
+    [ "$(wc -c <"$work/$1")" -eq "$2" ]
+}
+
+begins() { # FILE TEXT
+    [ "$(head -c "${#2}" "$work/$1")" = "$2" ]
+}
+
+# The text between the marks of sequence $2, or all of a file with one text and its closing new line.
+sequence() {
+    sed -n "/^--- $2 ---\$/,/^--- $(($2 + 1)) ---\$/p" "$work/$1" | sed '/^--- [0-9]* ---$/d' >"$work/$1.$2"
+}
+
+printable() {
+    [ -z "$(tr -d '\n -~' <"$work/$1" | head -c 1)" ]
+}
+
+# Half of the words or more are among the commonest.
+readable() {
+    total=$(tr -cs 'A-Za-z' '\n' <"$work/$1" | grep -c .)
+    known=$(tr -cs 'A-Za-z' '\n' <"$work/$1" | tr 'A-Z' 'a-z' |
+        grep -cxE 'the|and|of|to|that|in|he|shall|unto|for|i|his|a|lord|they|be|is|him|not|them|it|with|all|thou|thy|was|god|which|my|me|said|but|ye|their|have|will|thee|from|as|are|when|this|out|were|upon|man|by|you|israel|king|son|up|there|hath|then|people|came|had|house|into|on|her|come|one|we|children|s|before|your|also|day|land|men|let|go|no|made|hand|us|saying|at|an|so|or|if')
+    [ "$total" -gt 60 ] && [ $((known * 3)) -gt "$total" ]
+}
+
+check "a text is written" writes plain --length 600 --seed 3
+check "of the length asked for" bytes plain 601
+check "of printable characters" printable plain
+check "with nothing else said" test ! -s "$work/plain.err"
+check "and common words" readable plain
+check "two threads" writes threads --length 600 --seed 3 --threads 2
+check "write the same" same plain threads
+check "another seed" writes seed --length 600 --seed 4
+check "writes another text" eval '! same plain seed'
+
+check "a prompt" writes prompt --prompt "And the king said" --length 50
+check "stands before the text" begins prompt "And the king said"
+check "and is not counted" bytes prompt 68
+long=$(printf 'And they went up out of the land. %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20)
+check "a prompt of several runs" writes long --prompt "$long" --length 40
+check "stands there whole" begins long "$long"
+
+check "three texts at once" writes three --sequences 3 --length 200 --seed 9 --prompt "Then "
+check "one text" writes one --length 200 --seed 9 --prompt "Then "
+sequence three 1
+check "the first is the one written alone" same three.1 one
+check "in each is the prompt" test "$(grep -c '^Then ' "$work/three")" -ge 3
+check "temperature 0" writes greedy --temperature 0 --length 80 --seed 1
+check "with another seed" writes greedy2 --temperature 0 --length 80 --seed 2
+check "writes the same" same greedy greedy2
+check "--stats" writes stats --length 600 --seed 3 --stats
+check "leaves the text as it is" same plain stats
+check "tells speed and memory" grep -q 'characters in .* a second' "$work/stats.err"
+check "--help" writes help --help
+check "lists the options" grep -q -- '--temperature T' "$work/help"
+
+# Experts that come and go change nothing but the time.
+for slots in "200K" "600K --speculate off" "1M --policy lru --threads 2" "2M --policy lfu" "100M"; do
+    check "--slots $slots" eval "writes slots --length 600 --seed 3 --slots $slots"
+    check "writes the same" same plain slots
+done
+check "--slots, three texts" writes three_slots --sequences 3 --length 200 --seed 9 --prompt "Then " --slots 1M --stats
+check "writes the same" same three three_slots
+check "tells what was read" grep -q 'MB, .* a character' "$work/three_slots.err"
+check "and how good guesses were" grep -q 'look-ahead: .* right' "$work/three_slots.err"
+check "--profile and --trace" writes profiled --length 600 --seed 3 --slots 1M --profile "$work/p.bin" --trace "$work/t.json"
+check "write the same" same plain profiled
+check "and a profile" test -s "$work/p.bin"
+check "and a trace that names experts" grep -q 'layer3.expert' "$work/t.json"
+
+check "too few slots are refused" refuses 1 "slots" --slots 1K
+check "slots that are no number" refuses 2 "expected bytes, such as 600K or 2M" --slots 2G
+check "a policy that does not run" refuses 2 "expected reuse, lru or lfu" --policy belady
+check "speculation that is neither" refuses 2 "expected on or off" --speculate yes
+check "a profile that cannot be made" refuses 1 "none/p: " --profile "$work/none/p"
+check "a trace that cannot be made" refuses 1 "none/t: " --trace "$work/none/t"
+check "an unknown option is refused" refuses 2 "unknown option --lenght" --lenght 5
+check "a word that is no option" refuses 2 "a prompt is --prompt TEXT" hello
+check "an option without its value" refuses 2 "expected a value" --seed
+check "no length" refuses 2 "expected 1 .. 1000000" --length 0
+check "a length that is no number" refuses 2 "expected 1 .. 1000000" --length ten
+check "too many sequences" refuses 2 "expected 1 .. 32" --sequences 33
+check "a temperature that is no number" refuses 2 "expected 0 .. 10" --temperature nan
+check "a missing model" refuses 1 "cannot be opened" --model "$work/none.gguf"
+check "another network's model" refuses 1 "models/sr2x.gguf" --model models/sr2x.gguf
+check "a prompt beyond ASCII" refuses 1 "character 4 (byte 195)" --prompt "caf$(printf '\303\251')"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
