@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6deb957fc258763b1b26bfef9ca7ababbc32854cda9d4e8fa5d544bee8f2a9c3
+ * sha256 of the parts: d18f2867647ce187bea820b474a5f391b8e5041a48476802df0f68442493f3b6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20058,9 +20058,8 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
         if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
-            begin = s->check_records ? begin + record.head_bytes : node->begin;
-        } else if (node->end - begin > s->plan->chunk_bytes && !s->check_records) { /* a checksum needs what lies between */
-        } else if (is_far(p, index, begin) && !s->check_records) { /* a checksum needs what lies between */
+            begin = node->begin;
+        } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);

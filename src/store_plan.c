@@ -113,9 +113,8 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
         uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
         if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
             piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
-            begin = s->check_records ? begin + record.head_bytes : node->begin;
-        } else if (node->end - begin > s->plan->chunk_bytes && !s->check_records) { /* a checksum needs what lies between */
-        } else if (is_far(p, index, begin) && !s->check_records) { /* a checksum needs what lies between */
+            begin = node->begin;
+        } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
