@@ -8,8 +8,8 @@
 
 enum { RUNS = 5, OUT_FLOATS = 1 << 14, IN_FLOATS = 1 << 14, GUARD = 256 };
 
-typedef enum kind { MOE, CHAIN, EXITS, KINDS } kind;
-static const char *const kind_names[KINDS] = {"mixture of experts", "chain of blocks", "patches with exits"};
+typedef enum kind { MOE, CHAIN, EXITS, KINDS, DEEP = KINDS, ALL_KINDS } kind;
+static const char *const kind_names[ALL_KINDS] = {"mixture of experts", "chain of blocks", "patches with exits", "deep blocks"};
 
 /* ----------------------------------------------------------------------------------------------------- networks */
 
@@ -108,9 +108,22 @@ static void build_exits(bs_graph *g)
     bs_output(g, "out", bs_assemble(g, bs_gather(g, outer, out, (bs_value){0}, NULL)));
 }
 
+/* Many layers a chunk: narrow weights that are widened need more staging than is read. */
+static void build_deep(bs_graph *g)
+{
+    bs_value x = bs_rows(g, bs_input(g, "in", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 12), 24)), (bs_value){0});
+    for (int32_t b = 0; b < 3; b++) {
+        bs_block_begin(g, name_of("block", b, "", -1));
+        for (int32_t i = 0; i < 10; i++)
+            x = bs_linear(g, x, &(bs_linear_desc){.name = name_of("D", b, "l", i), .out = b == 2 && i == 9 ? 24 : 63 + i % 2, .act = BS_RELU});
+        bs_block_end(g);
+    }
+    bs_output(g, "out", bs_collect(g, x));
+}
+
 static const bs_graph *build(kind k)
 {
-    static void (*const builders[KINDS])(bs_graph *) = {build_moe, build_chain, build_exits};
+    static void (*const builders[ALL_KINDS])(bs_graph *) = {build_moe, build_chain, build_exits, build_deep};
     bs_arena arena;
     n_names = 0;
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
@@ -249,8 +262,9 @@ static bool rig_start(rig *r, const setup *s) { return rig_plan(r, s) && rig_ses
 /* Run `turn`, with the input and the extents that belong to it. */
 static bs_status run(rig *r, kind k, int32_t turn)
 {
-    const int64_t a = k == MOE ? 12 - 5 * (turn % 3) : 20 - 3 * (turn % 3), b = k == MOE ? 24 : 20 - 4 * (turn % 2);
-    const bs_buffer in = k == MOE ? (bs_buffer){input, BS_F32, 2, {a, b}, {0}} : (bs_buffer){input, BS_F32, 3, {4, a, b}, {0}};
+    const bool rows = k == MOE || k == DEEP;
+    const int64_t a = rows ? 12 - 5 * (turn % 3) : 20 - 3 * (turn % 3), b = rows ? 24 : 20 - 4 * (turn % 2);
+    const bs_buffer in = rows ? (bs_buffer){input, BS_F32, 2, {a, b}, {0}} : (bs_buffer){input, BS_F32, 3, {4, a, b}, {0}};
     bs_buffer out = in;
     out.data = output;
     for (int32_t i = 0; i < IN_FLOATS; i++)
@@ -326,9 +340,9 @@ static bs_platform alone; /* no threads */
 
 static setup random_setup(const bs_stream_plan *facts)
 {
-    static const int32_t lanes[4] = {0, 1, 2, 4}, chunks[4] = {0, 4096, 5000, 16384};
+    static const int32_t lanes[4] = {0, 1, 2, 4}, chunks[5] = {0, 4096, 5000, 16384, 65536};
     static const uint32_t alignments[3] = {1, 512, 4096};
-    setup s = {.plan = {.threads = 1 + check_below(3), .order = check_below(3), .lanes = lanes[check_below(4)], .chunk_bytes = chunks[check_below(4)]},
+    setup s = {.plan = {.threads = 1 + check_below(3), .order = check_below(3), .lanes = lanes[check_below(4)], .chunk_bytes = chunks[check_below(5)]},
                .stream = {.policy = check_below(BS_POLICY_BELADY), .speculation = check_below(2), .check_records = check_below(4) == 0},
                .alignment = alignments[check_below(3)]};
     const uint64_t range = facts->all_bytes - facts->least_bytes;
@@ -631,6 +645,7 @@ int main(int argc, char **argv)
         test_wrong_bytes(k);
         test_closing(k);
     }
+    test_same(DEEP, 20);
     test_look_ahead();
     test_platform();
     test_refused();
