@@ -182,7 +182,7 @@ uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
 static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
 {
-    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 32768;
+    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 131072;
     const uint64_t wanted = share > least ? share : least;
     return wanted < chunk_bytes ? wanted : chunk_bytes;
 }
