@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d18f2867647ce187bea820b474a5f391b8e5041a48476802df0f68442493f3b6
+ * sha256 of the parts: 23018398c3157cb1440df5ac991c6ca6ea07832198ad86d5bb4b6386b79a8106
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1429,9 +1429,9 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
-#define BS_OUTER_PIXELS_1 8
+#define BS_OUTER_PIXELS_1 6
 #define BS_OUTER_PIXELS_2 4
-#define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_OUTER_UPTO_1(M) BS_UPTO_6(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
@@ -5262,9 +5262,9 @@ typedef struct bs_line_pair {
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
-#define BS_OUTER_PIXELS_1 8
+#define BS_OUTER_PIXELS_1 6
 #define BS_OUTER_PIXELS_2 4
-#define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_OUTER_UPTO_1(M) BS_UPTO_6(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
@@ -16631,6 +16631,14 @@ void bs_predict_distances(bs_stream *s)
 
 static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
 
+/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from the
+ * start is so found out in a few visits, long before guessing could pause for it. */
+static void average_from(double *value, double sample, uint64_t samples)
+{
+    const double first = 1.0 / ((double)samples + 2);
+    *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
+}
+
 static bool is_needed(const int32_t *units, int32_t count, int32_t unit)
 {
     for (int32_t i = 0; i < count; i++)
@@ -16685,7 +16693,7 @@ static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32
         inside += s->expected[k] != 0;
         right += s->expected[k] && came;
         if (s->expected[k])
-            average(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came);
+            average_from(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came, state->visits);
     }
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;

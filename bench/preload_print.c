@@ -100,7 +100,7 @@ void preload_print_legend(void)
            "              Passes of runs take turns; a figure is the median of the passes' means, a ratio the median of ratios in a pass.\n"
            "oracle        the best schedule found with perfect knowledge, same slots and device, on the scripted clock (*: in both tables).\n"
            "sp/dem sp/res sp/or   specul. over demand, over resident, over oracle.   gap%%  (demand - specul.) / (demand - oracle).\n"
-           "MB dem, sp, or   read from storage a run.   bytes   whether outputs of all three were the same bytes in every run.\n"
+           "MB dem, sp, or   read from storage a run (first table: between turns too).   bytes   whether outputs of all three were the same bytes in every run.\n"
            "SCRIPTED CLOCK   bs_replay of the profile of the run on demand: recorded compute times, one device, that bandwidth, latency 100 us\n"
            "              (disk: latency 0, contained in its bandwidth), recorded preparing time. No real clock: repeats exactly.\n"
            "rec%%          hits of the recorded run on demand; reuse (default), lru, lfu, belad(y): of its replay with each policy.\n"

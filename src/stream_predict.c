@@ -180,6 +180,14 @@ void bs_predict_distances(bs_stream *s)
 
 static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
 
+/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from the
+ * start is so found out in a few visits, long before guessing could pause for it. */
+static void average_from(double *value, double sample, uint64_t samples)
+{
+    const double first = 1.0 / ((double)samples + 2);
+    *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
+}
+
 static bool is_needed(const int32_t *units, int32_t count, int32_t unit)
 {
     for (int32_t i = 0; i < count; i++)
@@ -234,7 +242,7 @@ static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32
         inside += s->expected[k] != 0;
         right += s->expected[k] && came;
         if (s->expected[k])
-            average(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came);
+            average_from(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came, state->visits);
     }
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;

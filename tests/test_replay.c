@@ -359,6 +359,22 @@ static void test_long(void)
     check(worst <= 2, "over long traces guessing is %.2f %% slower at worst", worst);
 }
 
+/* Look-ahead that means nothing is found out soon, before a pause could tell. */
+static void test_short(void)
+{
+    double slowdown = 0, more = 0;
+    for (int32_t i = 0; i < 40; i++) {
+        routed_trace(2, 8, 30, 1000000, 0, INT32_MAX);
+        bs_replay_desc d = replay_of(4, i % 2 ? 1000000 : 2000000);
+        d.chunk_bytes = UNIT_BYTES / 8;
+        slowdown += slower(&d) / 40;
+        const double demand = (double)run(&d).stats.bytes_read;
+        d.stream.speculation = BS_SPECULATE_AUTO;
+        more += 100 * ((double)run(&d).stats.bytes_read / demand - 1) / 40;
+    }
+    check(slowdown <= 2 && more <= 30, "in 60 visits with a random look-ahead guessing is %.2f %% slower and reads %.0f %% more", slowdown, more);
+}
+
 static void test_look_ahead(void)
 {
     routed_trace(4, 8, 500, 1000000, 100, INT32_MAX);
@@ -491,6 +507,7 @@ int main(int argc, char **argv)
     test_known_order();
     test_uniform_guesses();
     test_long();
+    test_short();
     test_look_ahead();
     test_wrong_traces();
     test_arguments();
