@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 23018398c3157cb1440df5ac991c6ca6ea07832198ad86d5bb4b6386b79a8106
+ * sha256 of the parts: dc90e288d22dbc73b7f9364ccccc97d3370ac345737c98282956f55cfbf3f515
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16279,7 +16279,7 @@ uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
 static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
 {
-    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 32768;
+    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 131072;
     const uint64_t wanted = share > least ? share : least;
     return wanted < chunk_bytes ? wanted : chunk_bytes;
 }
@@ -16773,7 +16773,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_MARGIN 0.2       /* of its reading time that an uncertain guess must promise */
+#define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
 #define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
@@ -17139,15 +17139,15 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         return GUESS_NOT_WORTH;
     const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
     const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
-    const double worth = p * (read < until ? read : until) - in_the_way;
+    const double hidden = read < until ? read : until, worth = p * hidden - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * read || (!begun && slot->guess_visit == s->visits && s->visits > 0))
+    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
     if (begun)
         return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
     const uint64_t bytes = s->facts.units[unit].slot_bytes;
     if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
-        worth <= (1 - p) * STREAM_MARGIN * read + damage(s, offset, bytes, ahead, p))
+        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, offset, bytes, ahead, p))
         return GUESS_NO_ROOM;
     bs_slots_begin(s, unit, offset, true, now);
     return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;

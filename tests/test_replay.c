@@ -339,7 +339,11 @@ static void test_uniform_guesses(void)
                     worst = s > worst ? s : worst;
                 mean += s / 50;
             }
+<<<<<<< HEAD
             check(worst <= 2 && mean <= 0.1, "uniform routing%s, %d chunks: guessing is %.2f %% slower at worst, %.2f %% on average", good < 0 ? "" : " and random look-ahead",
+=======
+            check(worst <= 2.5 && mean <= 0.1, "uniform routing%s, %d chunks: guessing is %.2f %% slower at worst, %.2f %% on average", good < 0 ? "" : " and random look-ahead",
+>>>>>>> tst
                   pieces, worst, mean);
         }
 }
@@ -356,7 +360,7 @@ static void test_long(void)
         const double s = slower(&d);
         worst = s > worst ? s : worst;
     }
-    check(worst <= 1, "over long traces guessing is %.2f %% slower at worst", worst);
+    check(worst <= 2, "over long traces guessing is %.2f %% slower at worst", worst);
 }
 
 /* Look-ahead that means nothing is found out soon, before a pause could tell. */
