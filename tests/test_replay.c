@@ -339,11 +339,7 @@ static void test_uniform_guesses(void)
                     worst = s > worst ? s : worst;
                 mean += s / 50;
             }
-<<<<<<< HEAD
             check(worst <= 2 && mean <= 0.1, "uniform routing%s, %d chunks: guessing is %.2f %% slower at worst, %.2f %% on average", good < 0 ? "" : " and random look-ahead",
-=======
-            check(worst <= 2.5 && mean <= 0.1, "uniform routing%s, %d chunks: guessing is %.2f %% slower at worst, %.2f %% on average", good < 0 ? "" : " and random look-ahead",
->>>>>>> tst
                   pieces, worst, mean);
         }
 }
