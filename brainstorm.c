@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dc90e288d22dbc73b7f9364ccccc97d3370ac345737c98282956f55cfbf3f515
+ * sha256 of the parts: 8129011d6d9fb05b7df1e5f18938c91528ba7f4c0edfd7497b7cc1b3704bbe53
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -755,7 +755,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
  * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
  *
  *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
- *     BS_TIER_AVX2    AVX2 and FMA
+ *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
  *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
  *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
  */
@@ -801,6 +801,7 @@ enum {
     BS_CPUID_FMA = 1 << 12,
     BS_CPUID_OSXSAVE = 1 << 27,
     BS_CPUID_AVX = 1 << 28,
+    BS_CPUID_F16C = 1 << 29,
     BS_CPUID_AVX2 = 1 << 5,
     BS_XCR0_AVX = 0x06,
     BS_XCR0_AVX512 = 0xe6
@@ -812,7 +813,7 @@ static bs_tier bs_tier_probe(void)
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d))
         return BS_TIER_SCALAR;
-    const unsigned need = BS_CPUID_FMA | BS_CPUID_OSXSAVE | BS_CPUID_AVX;
+    const unsigned need = BS_CPUID_FMA | BS_CPUID_OSXSAVE | BS_CPUID_AVX | BS_CPUID_F16C;
     if ((c & need) != need)
         return BS_TIER_SCALAR;
     unsigned xcr0, high;
@@ -1088,6 +1089,165 @@ static const float bs_conv_winograd_scale[7] = {
 #endif
 /* ==== end src/kernels/conv_winograd.h ========================================================= */
 
+/* ==== begin src/kernels/arrange.h ============================================================= */
+/* arrange.h: moving weights into the shape that kernels want, as fast as they come from storage.
+ *
+ * Owns:      transposing, and widening of half floats, for every tier.
+ * Relies on: tier.h.
+ * Must never: change a value: every tier gives the same bytes (but for the payload of a NaN).
+ */
+#ifndef BS_KERNELS_ARRANGE_H
+#define BS_KERNELS_ARRANGE_H
+
+/* #include "kernels/tier.h" */
+
+/* to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns; rows in floats, nothing overlaps. */
+void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
+                      ptrdiff_t to_row);
+
+/* 64 half floats (IEEE binary16) to floats. Overlapping is fine: all are read before one is written. */
+void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);
+
+#endif
+/* ==== end src/kernels/arrange.h =============================================================== */
+
+/* ==== begin src/kernels/arrange.c ============================================================= */
+/* arrange.c: see arrange.h. The block that a tier transposes in registers, and portable loops for what is left. */
+/* #include "kernels/arrange.h" */
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------ portable */
+
+static void transpose_plain(const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to, ptrdiff_t to_row)
+{
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t c = 0; c < columns; c++)
+            to[c * to_row + r] = from[r * from_row + c];
+}
+
+/* Without branches, a step at a time over the block, so that compilers make vectors of it. */
+static void widen64_plain(const uint16_t *from, float *to)
+{
+    uint32_t bits[64], small_bits[64];
+    float small[64];
+    for (int32_t i = 0; i < 64; i++) {
+        bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
+        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
+    }
+    memcpy(small, small_bits, sizeof small);
+    for (int32_t i = 0; i < 64; i++)
+        small[i] -= 0x1p-14f;
+    memcpy(small_bits, small, sizeof small);
+    for (int32_t i = 0; i < 64; i++) {
+        const uint32_t exponent = bits[i] & 0x0f800000u;
+        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
+        bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
+    }
+    memcpy(to, bits, sizeof bits);
+}
+
+/* ------------------------------------------------------------------------------------------------- in registers */
+
+#if BS_HAVE_X86_TIERS
+
+#include <immintrin.h>
+
+#define ARRANGE_BLOCK 8
+
+/* 8 x 8: pairs of rows are interleaved, then pairs of pairs, then halves. */
+__attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to, ptrdiff_t to_row)
+{
+    __m256 row[8], pair[8], quad[8];
+    for (int i = 0; i < 8; i++)
+        row[i] = _mm256_loadu_ps(from + i * from_row);
+    for (int i = 0; i < 8; i += 2) {
+        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int k = 0; k < 2; k++) {
+            quad[i + 2 * k] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0x44);
+            quad[i + 2 * k + 1] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0xee);
+        }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(to + i * to_row, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
+        _mm256_storeu_ps(to + (i + 4) * to_row, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
+    }
+}
+
+__attribute__((target("avx2,f16c"))) static void widen64_block(const uint16_t *from, float *to)
+{
+    __m128i half[8];
+    for (int i = 0; i < 8; i++)
+        half[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + 8 * i));
+    for (int i = 0; i < 8; i++)
+        _mm256_storeu_ps(to + 8 * i, _mm256_cvtph_ps(half[i]));
+}
+
+#elif BS_HAVE_NEON_TIER
+
+#include <arm_neon.h>
+
+#define ARRANGE_BLOCK 4
+
+/* 4 x 4: rows are interleaved, then halves. */
+static void transpose_block(const float *from, ptrdiff_t from_row, float *to, ptrdiff_t to_row)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(from), vld1q_f32(from + from_row));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(from + 2 * from_row), vld1q_f32(from + 3 * from_row));
+    vst1q_f32(to, vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0])));
+    vst1q_f32(to + to_row, vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1])));
+    vst1q_f32(to + 2 * to_row, vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0])));
+    vst1q_f32(to + 3 * to_row, vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1])));
+}
+
+static void widen64_block(const uint16_t *from, float *to)
+{
+    uint16x4_t half[16];
+    for (int i = 0; i < 16; i++)
+        half[i] = vld1_u16(from + 4 * i);
+    for (int i = 0; i < 16; i++)
+        vst1q_f32(to + 4 * i, vcvt_f32_f16(vreinterpret_f16_u16(half[i])));
+}
+
+#else
+
+#define ARRANGE_BLOCK 1
+
+static void transpose_block(const float *from, ptrdiff_t from_row, float *to, ptrdiff_t to_row)
+{
+    (void)from_row, (void)to_row;
+    *to = *from;
+}
+
+static void widen64_block(const uint16_t *from, float *to) { widen64_plain(from, to); }
+
+#endif
+
+/* --------------------------------------------------------------------------------------------------- the whole */
+
+void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
+                      ptrdiff_t to_row)
+{
+    const int32_t block = tier == BS_TIER_SCALAR ? 1 : ARRANGE_BLOCK;
+    const int32_t whole_rows = block > 1 ? rows / block * block : 0, whole_columns = block > 1 ? columns / block * block : 0;
+    for (int32_t r = 0; r < whole_rows; r += block)
+        for (int32_t c = 0; c < whole_columns; c += block)
+            transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
+    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row, to_row);
+    transpose_plain(from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows, to_row);
+}
+
+void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to)
+{
+    if (tier == BS_TIER_SCALAR)
+        widen64_plain(from, to);
+    else
+        widen64_block(from, to);
+}
+/* ==== end src/kernels/arrange.c =============================================================== */
+
 /* ==== begin src/kernels/elementwise.h ========================================================= */
 /* elementwise.h: the hot loops around a super-resolution network: codes to floats and back, the final store,
  * bicubic enlargement and the integer features that routing goes by.
@@ -1188,6 +1348,7 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
  */
+/* #include "kernels/arrange.h" */
 /* #include "kernels/conv_internal.h" */
 
 #include <string.h>
@@ -1272,20 +1433,21 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
 
 /* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
  * order, each channel's to its lane: streamed weights are packed while a network waits. */
-static float *bs_conv_pack_outer(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
+static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
                                  float *to)
 {
     for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes, valid = out - first < width ? out - first : width;
         const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
-        if (first + width > out)
+        const float *from = weights + (ptrdiff_t)first * in * taps;
+        if (valid < width)
             memset(to, 0, floats * sizeof *to);
-        for (int32_t lane = 0; lane < width && first + lane < out; lane++) {
-            const float *from = weights + (ptrdiff_t)(first + lane) * in * taps;
+        if (taps == 1)
+            bs_transpose_f32(tier, from, in, valid, in, to, width);
+        for (int32_t lane = 0; taps > 1 && lane < valid; lane++)
             for (int32_t i = 0; i < in; i++)
                 for (int32_t tap = 0; tap < taps; tap++)
                     to[((ptrdiff_t)tap * in + i) * width + lane] = *from++;
-        }
         to += floats;
         first += width;
     }
@@ -1379,7 +1541,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     }
     for (int32_t group = 0; group < g->groups; group++, oihw += (size_t)out * (size_t)in * (size_t)taps)
         prepared = family == BS_FAMILY_DOT ? bs_conv_pack_dot(oihw, out, in, taps, lanes, prepared)
-                                           : bs_conv_pack_outer(oihw, out, in, taps, lanes, prepared);
+                                           : bs_conv_pack_outer(tier, oihw, out, in, taps, lanes, prepared);
 }
 /* ==== end src/kernels/conv_pack.c ============================================================= */
 
@@ -14123,11 +14285,11 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
 /* Reads a found tensor to `target` (bs_weight_spec_bytes, 4-byte aligned) in the wanted type. Needs no scratch:
  * narrow storage is read into the far half of the target and widened in place. */
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
-                         const bs_weight_info *info, void *target, bs_error *error);
+                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error);
 
 /* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target element
  * i, or wholly apart. Neither needs to be aligned. */
-void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored);
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored);
 
 /* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared);
@@ -14139,6 +14301,7 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
 /* weights.c - checks and conversions between weight sources and ops; the source over a caller's table.
  * Relies on weights.h. Must never trust a source's shapes, nor allocate. */
 /* #include "weights.h" */
+/* #include "kernels/arrange.h" */
 
 uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
 {
@@ -14205,28 +14368,7 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
 
 #define WIDEN_BLOCK 64
 
-/* bs_f16_to_f32 without branches, a step at a time over a block, so that compilers make vectors of it. */
-static void widen_f16(float *to, const uint16_t *from)
-{
-    uint32_t bits[WIDEN_BLOCK], small_bits[WIDEN_BLOCK];
-    float small[WIDEN_BLOCK];
-    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
-        bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
-        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
-    }
-    memcpy(small, small_bits, sizeof small);
-    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
-        small[i] -= 0x1p-14f;
-    memcpy(small_bits, small, sizeof small);
-    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
-        const uint32_t exponent = bits[i] & 0x0f800000u;
-        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
-        bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
-    }
-    memcpy(to, bits, sizeof bits);
-}
-
-static void widen_bf16(float *to, const uint16_t *from)
+static void widen_bf16(const uint16_t *from, float *to)
 {
     uint32_t bits[WIDEN_BLOCK];
     for (int32_t i = 0; i < WIDEN_BLOCK; i++)
@@ -14235,7 +14377,7 @@ static void widen_bf16(float *to, const uint16_t *from)
 }
 
 /* In blocks through memory of its own: what is widened may lie over what was narrow. */
-void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored)
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored)
 {
     for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
         const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
@@ -14243,16 +14385,16 @@ void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dty
         float to[WIDEN_BLOCK];
         memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
         if (stored == BS_F16)
-            widen_f16(to, from);
+            bs_widen64_f16(tier, from, to);
         else
-            widen_bf16(to, from);
+            widen_bf16(from, to);
         memcpy((uint8_t *)target + 4 * i, to, 4 * count);
     }
 }
 
 /* Narrow elements lie in the far half of the target: element i at or beyond the end of target element i. */
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
-                         const bs_weight_info *info, void *target, bs_error *error)
+                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
 {
     const uint64_t wanted = bs_weight_spec_bytes(spec);
     if (info->bytes > wanted || wanted > SIZE_MAX)
@@ -14262,7 +14404,7 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\" could not be read", name);
     if (info->dtype != spec->dtype)
-        bs_weight_widen(target, landing, bs_weight_elements(spec), info->dtype);
+        bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
 }
 
@@ -20208,7 +20350,7 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
         if (tensor->dtype == specs[i].dtype)
             memmove(*near, from, (size_t)tensor->bytes);
         else
-            bs_weight_widen(*near, from, elements, tensor->dtype);
+            bs_weight_widen(s->plan->tier, *near, from, elements, tensor->dtype);
         tensors[i] = *near;
         *near += bs_align_u64(bs_weight_spec_bytes(&specs[i]));
     }
@@ -22618,7 +22760,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
         if (tensors[i])
             continue;
         uint8_t *target = staging + bs_weight_offset(specs, i);
-        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, target, error);
+        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
         if (read != BS_OK)
             return read;
         tensors[i] = target;

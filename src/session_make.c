@@ -32,7 +32,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
         if (tensors[i])
             continue;
         uint8_t *target = staging + bs_weight_offset(specs, i);
-        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, target, error);
+        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
         if (read != BS_OK)
             return read;
         tensors[i] = target;

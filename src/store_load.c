@@ -55,7 +55,7 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
         if (tensor->dtype == specs[i].dtype)
             memmove(*near, from, (size_t)tensor->bytes);
         else
-            bs_weight_widen(*near, from, elements, tensor->dtype);
+            bs_weight_widen(s->plan->tier, *near, from, elements, tensor->dtype);
         tensors[i] = *near;
         *near += bs_align_u64(bs_weight_spec_bytes(&specs[i]));
     }

@@ -1,6 +1,7 @@
 /* weights.c - checks and conversions between weight sources and ops; the source over a caller's table.
  * Relies on weights.h. Must never trust a source's shapes, nor allocate. */
 #include "weights.h"
+#include "kernels/arrange.h"
 
 uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
 {
@@ -67,28 +68,7 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
 
 #define WIDEN_BLOCK 64
 
-/* bs_f16_to_f32 without branches, a step at a time over a block, so that compilers make vectors of it. */
-static void widen_f16(float *to, const uint16_t *from)
-{
-    uint32_t bits[WIDEN_BLOCK], small_bits[WIDEN_BLOCK];
-    float small[WIDEN_BLOCK];
-    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
-        bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
-        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
-    }
-    memcpy(small, small_bits, sizeof small);
-    for (int32_t i = 0; i < WIDEN_BLOCK; i++)
-        small[i] -= 0x1p-14f;
-    memcpy(small_bits, small, sizeof small);
-    for (int32_t i = 0; i < WIDEN_BLOCK; i++) {
-        const uint32_t exponent = bits[i] & 0x0f800000u;
-        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
-        bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
-    }
-    memcpy(to, bits, sizeof bits);
-}
-
-static void widen_bf16(float *to, const uint16_t *from)
+static void widen_bf16(const uint16_t *from, float *to)
 {
     uint32_t bits[WIDEN_BLOCK];
     for (int32_t i = 0; i < WIDEN_BLOCK; i++)
@@ -97,7 +77,7 @@ static void widen_bf16(float *to, const uint16_t *from)
 }
 
 /* In blocks through memory of its own: what is widened may lie over what was narrow. */
-void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dtype stored)
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored)
 {
     for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
         const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
@@ -105,16 +85,16 @@ void bs_weight_widen(void *target, const void *narrow, uint64_t elements, bs_dty
         float to[WIDEN_BLOCK];
         memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
         if (stored == BS_F16)
-            widen_f16(to, from);
+            bs_widen64_f16(tier, from, to);
         else
-            widen_bf16(to, from);
+            widen_bf16(from, to);
         memcpy((uint8_t *)target + 4 * i, to, 4 * count);
     }
 }
 
 /* Narrow elements lie in the far half of the target: element i at or beyond the end of target element i. */
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
-                         const bs_weight_info *info, void *target, bs_error *error)
+                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
 {
     const uint64_t wanted = bs_weight_spec_bytes(spec);
     if (info->bytes > wanted || wanted > SIZE_MAX)
@@ -124,7 +104,7 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\" could not be read", name);
     if (info->dtype != spec->dtype)
-        bs_weight_widen(target, landing, bs_weight_elements(spec), info->dtype);
+        bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
 }
 

@@ -43,7 +43,7 @@ static bs_status use_weights(const bs_model *model, const bs_graph *graph, bs_er
             snprintf(name, sizeof name, "%s%s%s", bs_node_name(&graph->nodes[n]), *specs[i].suffix ? "." : "", specs[i].suffix);
             bs_status status = bs_weight_find(&weights, name, &specs[i], &info, error);
             if (status == BS_OK && bs_weight_spec_bytes(&specs[i]) <= sizeof target)
-                status = bs_weight_load(&weights, name, &specs[i], &info, target, error);
+                status = bs_weight_load(&weights, name, &specs[i], &info, BS_TIER_SCALAR, target, error);
             if (status != BS_OK)
                 return status;
         }
@@ -705,7 +705,7 @@ static void test_table(void)
     expect("", "a weight that is missing is named", strstr(error.message, "\"b\"") ? status : BS_OK, BS_ERROR_WEIGHTS, &error);
     status = bs_weight_find(&w, "h", &pair, &info, &error);
     if (status == BS_OK)
-        status = bs_weight_load(&w, "h", &pair, &info, wide, &error);
+        status = bs_weight_load(&w, "h", &pair, &info, BS_TIER_SCALAR, wide, &error);
     report("", "half precision is widened", status == BS_OK && wide[0] == 1 && wide[1] == -2, error.message);
     report("", "and not mapped", bs_weight_view(&w, &pair, &info) == NULL, "it is");
 }

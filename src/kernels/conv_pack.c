@@ -11,6 +11,7 @@
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
  */
+#include "arrange.h"
 #include "conv_internal.h"
 
 #include <string.h>
@@ -95,20 +96,21 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
 
 /* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
  * order, each channel's to its lane: streamed weights are packed while a network waits. */
-static float *bs_conv_pack_outer(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
+static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
                                  float *to)
 {
     for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes, valid = out - first < width ? out - first : width;
         const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
-        if (first + width > out)
+        const float *from = weights + (ptrdiff_t)first * in * taps;
+        if (valid < width)
             memset(to, 0, floats * sizeof *to);
-        for (int32_t lane = 0; lane < width && first + lane < out; lane++) {
-            const float *from = weights + (ptrdiff_t)(first + lane) * in * taps;
+        if (taps == 1)
+            bs_transpose_f32(tier, from, in, valid, in, to, width);
+        for (int32_t lane = 0; taps > 1 && lane < valid; lane++)
             for (int32_t i = 0; i < in; i++)
                 for (int32_t tap = 0; tap < taps; tap++)
                     to[((ptrdiff_t)tap * in + i) * width + lane] = *from++;
-        }
         to += floats;
         first += width;
     }
@@ -202,5 +204,5 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     }
     for (int32_t group = 0; group < g->groups; group++, oihw += (size_t)out * (size_t)in * (size_t)taps)
         prepared = family == BS_FAMILY_DOT ? bs_conv_pack_dot(oihw, out, in, taps, lanes, prepared)
-                                           : bs_conv_pack_outer(oihw, out, in, taps, lanes, prepared);
+                                           : bs_conv_pack_outer(tier, oihw, out, in, taps, lanes, prepared);
 }

@@ -13,6 +13,7 @@ enum {
     BS_CPUID_FMA = 1 << 12,
     BS_CPUID_OSXSAVE = 1 << 27,
     BS_CPUID_AVX = 1 << 28,
+    BS_CPUID_F16C = 1 << 29,
     BS_CPUID_AVX2 = 1 << 5,
     BS_XCR0_AVX = 0x06,
     BS_XCR0_AVX512 = 0xe6
@@ -24,7 +25,7 @@ static bs_tier bs_tier_probe(void)
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d))
         return BS_TIER_SCALAR;
-    const unsigned need = BS_CPUID_FMA | BS_CPUID_OSXSAVE | BS_CPUID_AVX;
+    const unsigned need = BS_CPUID_FMA | BS_CPUID_OSXSAVE | BS_CPUID_AVX | BS_CPUID_F16C;
     if ((c & need) != need)
         return BS_TIER_SCALAR;
     unsigned xcr0, high;

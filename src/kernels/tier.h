@@ -5,7 +5,7 @@
  * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
  *
  *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
- *     BS_TIER_AVX2    AVX2 and FMA
+ *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
  *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
  *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
  */

@@ -1,0 +1,134 @@
+/* arrange.c: see arrange.h. The block that a tier transposes in registers, and portable loops for what is left. */
+#include "arrange.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------ portable */
+
+static void transpose_plain(const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to, ptrdiff_t to_row)
+{
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t c = 0; c < columns; c++)
+            to[c * to_row + r] = from[r * from_row + c];
+}
+
+/* Without branches, a step at a time over the block, so that compilers make vectors of it. */
+static void widen64_plain(const uint16_t *from, float *to)
+{
+    uint32_t bits[64], small_bits[64];
+    float small[64];
+    for (int32_t i = 0; i < 64; i++) {
+        bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
+        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
+    }
+    memcpy(small, small_bits, sizeof small);
+    for (int32_t i = 0; i < 64; i++)
+        small[i] -= 0x1p-14f;
+    memcpy(small_bits, small, sizeof small);
+    for (int32_t i = 0; i < 64; i++) {
+        const uint32_t exponent = bits[i] & 0x0f800000u;
+        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
+        bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
+    }
+    memcpy(to, bits, sizeof bits);
+}
+
+/* ------------------------------------------------------------------------------------------------- in registers */
+
+#if BS_HAVE_X86_TIERS
+
+#include <immintrin.h>
+
+#define ARRANGE_BLOCK 8
+
+/* 8 x 8: pairs of rows are interleaved, then pairs of pairs, then halves. */
+__attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to, ptrdiff_t to_row)
+{
+    __m256 row[8], pair[8], quad[8];
+    for (int i = 0; i < 8; i++)
+        row[i] = _mm256_loadu_ps(from + i * from_row);
+    for (int i = 0; i < 8; i += 2) {
+        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int k = 0; k < 2; k++) {
+            quad[i + 2 * k] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0x44);
+            quad[i + 2 * k + 1] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0xee);
+        }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(to + i * to_row, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
+        _mm256_storeu_ps(to + (i + 4) * to_row, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
+    }
+}
+
+__attribute__((target("avx2,f16c"))) static void widen64_block(const uint16_t *from, float *to)
+{
+    __m128i half[8];
+    for (int i = 0; i < 8; i++)
+        half[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + 8 * i));
+    for (int i = 0; i < 8; i++)
+        _mm256_storeu_ps(to + 8 * i, _mm256_cvtph_ps(half[i]));
+}
+
+#elif BS_HAVE_NEON_TIER
+
+#include <arm_neon.h>
+
+#define ARRANGE_BLOCK 4
+
+/* 4 x 4: rows are interleaved, then halves. */
+static void transpose_block(const float *from, ptrdiff_t from_row, float *to, ptrdiff_t to_row)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(from), vld1q_f32(from + from_row));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(from + 2 * from_row), vld1q_f32(from + 3 * from_row));
+    vst1q_f32(to, vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0])));
+    vst1q_f32(to + to_row, vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1])));
+    vst1q_f32(to + 2 * to_row, vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0])));
+    vst1q_f32(to + 3 * to_row, vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1])));
+}
+
+static void widen64_block(const uint16_t *from, float *to)
+{
+    uint16x4_t half[16];
+    for (int i = 0; i < 16; i++)
+        half[i] = vld1_u16(from + 4 * i);
+    for (int i = 0; i < 16; i++)
+        vst1q_f32(to + 4 * i, vcvt_f32_f16(vreinterpret_f16_u16(half[i])));
+}
+
+#else
+
+#define ARRANGE_BLOCK 1
+
+static void transpose_block(const float *from, ptrdiff_t from_row, float *to, ptrdiff_t to_row)
+{
+    (void)from_row, (void)to_row;
+    *to = *from;
+}
+
+static void widen64_block(const uint16_t *from, float *to) { widen64_plain(from, to); }
+
+#endif
+
+/* --------------------------------------------------------------------------------------------------- the whole */
+
+void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
+                      ptrdiff_t to_row)
+{
+    const int32_t block = tier == BS_TIER_SCALAR ? 1 : ARRANGE_BLOCK;
+    const int32_t whole_rows = block > 1 ? rows / block * block : 0, whole_columns = block > 1 ? columns / block * block : 0;
+    for (int32_t r = 0; r < whole_rows; r += block)
+        for (int32_t c = 0; c < whole_columns; c += block)
+            transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
+    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row, to_row);
+    transpose_plain(from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows, to_row);
+}
+
+void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to)
+{
+    if (tier == BS_TIER_SCALAR)
+        widen64_plain(from, to);
+    else
+        widen64_block(from, to);
+}

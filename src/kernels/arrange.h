@@ -1,0 +1,19 @@
+/* arrange.h: moving weights into the shape that kernels want, as fast as they come from storage.
+ *
+ * Owns:      transposing, and widening of half floats, for every tier.
+ * Relies on: tier.h.
+ * Must never: change a value: every tier gives the same bytes (but for the payload of a NaN).
+ */
+#ifndef BS_KERNELS_ARRANGE_H
+#define BS_KERNELS_ARRANGE_H
+
+#include "tier.h"
+
+/* to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns; rows in floats, nothing overlaps. */
+void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
+                      ptrdiff_t to_row);
+
+/* 64 half floats (IEEE binary16) to floats. Overlapping is fine: all are read before one is written. */
+void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);
+
+#endif
