@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8129011d6d9fb05b7df1e5f18938c91528ba7f4c0edfd7497b7cc1b3704bbe53
+ * sha256 of the parts: 6a48e473b5ba66a2990234de69ab55fec9c355ecbba1c3d09dbb657dbfc66041
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20010,7 +20010,6 @@ typedef struct bs_store_piece {
 typedef struct bs_store_unit {
     int32_t first_node, n_nodes, first_piece, n_pieces;
     uint32_t crc; /* of what was read of its record so far, when records are checked */
-    int32_t pins; /* of the run: one take each */
 } bs_store_unit;
 
 typedef struct bs_store_lane {
@@ -20031,6 +20030,7 @@ typedef struct bs_store {
     bs_store_node *nodes;
     bs_store_tensor *tensors;
     bs_store_piece *pieces;
+    int32_t *wanted;         /* [units] of the visit that begins, from 0 */
     uint8_t *slots;
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
     bool check_records;
@@ -20066,6 +20066,8 @@ void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be told). */
 bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
+/* Units of the visit that are still to come. */
+int32_t bs_store_missing(bs_store *store);
 void bs_store_release(bs_store *store, int32_t unit);
 bs_use bs_store_outcome(bs_store *store, int32_t unit);
 void bs_store_stats(bs_store *store, bs_stream_stats *stats);
@@ -20400,6 +20402,7 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
     s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
     s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->wanted = bs_carve(c, units, sizeof *s->wanted);
     s->base = bs_carve(c, units + 1, sizeof *s->base);
     return bs_carve(c, bs_stream_bytes(&facts), 1);
 }
@@ -20573,11 +20576,10 @@ void bs_store_close(bs_store *s)
 
 void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
 {
-    int32_t *wanted = s->stream.next_use; /* free until distances are made anew */
     lock(s);
     for (int32_t i = 0; i < count; i++)
-        wanted[i] = units[i] - 1;
-    bs_stream_visit(&s->stream, stage, wanted, count, store_now(s));
+        s->wanted[i] = units[i] - 1;
+    bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
     wake(s);
     unlock(s);
 }
@@ -20662,6 +20664,16 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
     return status;
+}
+
+int32_t bs_store_missing(bs_store *s)
+{
+    int32_t missing = 0;
+    lock(s);
+    for (int32_t i = 0; i < s->stream.n_needed; i++)
+        missing += s->stream.slots[s->stream.needed[i]].state != BS_SLOT_READY;
+    unlock(s);
+    return missing;
 }
 
 void bs_store_release(bs_store *s, int32_t unit)
@@ -22099,12 +22111,14 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
             bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
 }
 
-/* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure. */
+/* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure.
+ * While others are on their way no more than there are threads: what is done with makes room for them. */
 static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
     int32_t ready = 0, units[BS_MAX_PATHS], waited = 0, tried = 0;
+    const int32_t most = bs_store_missing(&s->store) > 0 ? s->plan->threads : count;
     bs_status status = BS_OK;
-    for (int32_t k = 0; k < count && status == BS_OK; k++) {
+    for (int32_t k = 0; k < count && status == BS_OK && ready < most; k++) {
         units[k] = tried = s->plan->parts[parts[k]].unit;
         if (tried == 0 || bs_store_try(&s->store, tried, &status))
             move_to(parts, k, ready++);

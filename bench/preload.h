@@ -43,6 +43,7 @@ typedef enum preload_kind { ARM_RESIDENT, ARM_DEMAND, ARM_SPECULATIVE, ARMS } pr
 
 typedef struct preload_clock {
     double demand_ms, speculative_ms, oracle_ms; /* of a run, on average, the cold start included */
+    double told_ms; /* with guesses, were every look-ahead right: what more recall could gain */
     double hit_percent, stall_ms, demand_stall_ms, waste_percent, read_mb, demand_read_mb, oracle_mb;
     double policy_hits[BS_POLICY_COUNT]; /* per cent, on demand */
     double precision[BS_PREDICTOR_COUNT], recall[BS_PREDICTOR_COUNT]; /* per cent; -1: not asked */

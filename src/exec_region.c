@@ -166,12 +166,14 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
             bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
 }
 
-/* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure. */
+/* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure.
+ * While others are on their way no more than there are threads: what is done with makes room for them. */
 static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
     int32_t ready = 0, units[BS_MAX_PATHS], waited = 0, tried = 0;
+    const int32_t most = bs_store_missing(&s->store) > 0 ? s->plan->threads : count;
     bs_status status = BS_OK;
-    for (int32_t k = 0; k < count && status == BS_OK; k++) {
+    for (int32_t k = 0; k < count && status == BS_OK && ready < most; k++) {
         units[k] = tried = s->plan->parts[parts[k]].unit;
         if (tried == 0 || bs_store_try(&s->store, tried, &status))
             move_to(parts, k, ready++);

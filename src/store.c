@@ -29,6 +29,7 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
     s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
     s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->wanted = bs_carve(c, units, sizeof *s->wanted);
     s->base = bs_carve(c, units + 1, sizeof *s->base);
     return bs_carve(c, bs_stream_bytes(&facts), 1);
 }
@@ -202,11 +203,10 @@ void bs_store_close(bs_store *s)
 
 void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
 {
-    int32_t *wanted = s->stream.next_use; /* free until distances are made anew */
     lock(s);
     for (int32_t i = 0; i < count; i++)
-        wanted[i] = units[i] - 1;
-    bs_stream_visit(&s->stream, stage, wanted, count, store_now(s));
+        s->wanted[i] = units[i] - 1;
+    bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
     wake(s);
     unlock(s);
 }
@@ -291,6 +291,16 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
     return status;
+}
+
+int32_t bs_store_missing(bs_store *s)
+{
+    int32_t missing = 0;
+    lock(s);
+    for (int32_t i = 0; i < s->stream.n_needed; i++)
+        missing += s->stream.slots[s->stream.needed[i]].state != BS_SLOT_READY;
+    unlock(s);
+    return missing;
 }
 
 void bs_store_release(bs_store *s, int32_t unit)

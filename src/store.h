@@ -34,7 +34,6 @@ typedef struct bs_store_piece {
 typedef struct bs_store_unit {
     int32_t first_node, n_nodes, first_piece, n_pieces;
     uint32_t crc; /* of what was read of its record so far, when records are checked */
-    int32_t pins; /* of the run: one take each */
 } bs_store_unit;
 
 typedef struct bs_store_lane {
@@ -55,6 +54,7 @@ typedef struct bs_store {
     bs_store_node *nodes;
     bs_store_tensor *tensors;
     bs_store_piece *pieces;
+    int32_t *wanted;         /* [units] of the visit that begins, from 0 */
     uint8_t *slots;
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
     bool check_records;
@@ -90,6 +90,8 @@ void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be told). */
 bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
+/* Units of the visit that are still to come. */
+int32_t bs_store_missing(bs_store *store);
 void bs_store_release(bs_store *store, int32_t unit);
 bs_use bs_store_outcome(bs_store *store, int32_t unit);
 void bs_store_stats(bs_store *store, bs_stream_stats *stats);
