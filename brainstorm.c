@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6a48e473b5ba66a2990234de69ab55fec9c355ecbba1c3d09dbb657dbfc66041
+ * sha256 of the parts: 87ed97d7b9703f2198c517e8da03eea7284b46a7b2dd3e0047507f3ef95bc092
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -13170,7 +13170,7 @@ static bool rows_infer(bs_infer *infer)
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
-        out->dims[i] = i < out->rank ? x->dims[i + 1] : -1;
+        out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
     if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
         const bs_domain *d = &g->domains[infer->in[1]->domain];
         if (infer->in[1]->domain == 0)
@@ -13614,7 +13614,7 @@ static bool segments_infer(bs_infer *infer)
         return false;
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
-        out->dims[i] = i < out->rank ? x->dims[i + 1] : -1;
+        out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
     const bs_domain domain = {.kind = BS_DOMAIN_SEGMENTS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
                               .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
     out->domain = bs_graph_domain(infer->graph, &domain);

@@ -279,7 +279,7 @@ static bool rows_infer(bs_infer *infer)
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
-        out->dims[i] = i < out->rank ? x->dims[i + 1] : -1;
+        out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
     if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
         const bs_domain *d = &g->domains[infer->in[1]->domain];
         if (infer->in[1]->domain == 0)

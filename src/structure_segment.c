@@ -43,7 +43,7 @@ static bool segments_infer(bs_infer *infer)
         return false;
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
-        out->dims[i] = i < out->rank ? x->dims[i + 1] : -1;
+        out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
     const bs_domain domain = {.kind = BS_DOMAIN_SEGMENTS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
                               .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
     out->domain = bs_graph_domain(infer->graph, &domain);
