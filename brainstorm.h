@@ -90,6 +90,8 @@
  * MEMORY   All memory is the caller's, in four arenas: persistent (graph, plan, resident weights, state),
  *   transient (activations), staging (storage reads), slots (weights that come and go). Sizes are known
  *   before anything runs: bs_graph_bytes for the graph and bs_plan_sizes for the rest. Nothing allocates.
+ *   Without streaming slots are empty, and staging is free again once the session is made. With it the caller chooses
+ *   the slots, from the largest unit up, and staging (a piece for each reader) stays taken as long as the session.
  *
  * ERRORS   Values, never aborts, prints or exits. Graph building is sticky: after the first failure every
  *   builder call does nothing and returns a value with id 0; bs_graph_check tells which call failed and why.
@@ -98,6 +100,9 @@
  * THREADS  A graph and a plan are immutable once planned and may be shared by any number of sessions.
  *   A session is used by one thread at a time; it runs its own pool inside bs_run, which blocks.
  *   Results are the same bytes for any number of threads and either order of execution (within a tier).
+ *   When weights are streamed, reader threads live as long as the session and read between runs as well: the source of
+ *   weights stays open until bs_session_close, and is called by them. bs_session_stream_stats and
+ *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
  * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router. Little-endian hosts. Segments do not nest, and what
  *   works across their rows (attention, reductions) stands outside routers: gather first.
@@ -687,7 +692,23 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  *   chunk   one read, at most chunk_bytes or the weights of one layer. Demand waits for at most one.
  *   lane    a reader thread. It reads and prepares (packs, transforms) what it read.
  *
- * On platforms without threads everything is read when it is needed, by the thread of bs_run. */
+ * On platforms without threads everything is read when it is needed, by the thread of bs_run. Without a clock nothing is
+ * guessed: what a guess costs and saves is not known.
+ *
+ *     bs_plan_desc d = {.slot_bytes = UINT64_MAX};                  // a first plan, to ask: what do all take?
+ *     const bs_plan *ask = bs_plan_create(&scratch, graph, &d, &error);
+ *     bs_stream_plan all;
+ *     bs_plan_stream_get(ask, &all);                                // ask: NULL after a failure
+ *     d.slot_bytes = all.all_bytes / 2 > all.least_bytes ? all.all_bytes / 2 : all.least_bytes;
+ *     const bs_plan *plan = bs_plan_create(&memory.persistent, graph, &d, &error);
+ *     bs_sizes sizes;
+ *     bs_plan_sizes(plan, &sizes);                                  // slots and staging among them: make these arenas
+ *     const bs_session_desc with = {.weights = bs_model_weights(model)}; // of a file of version 2, left open
+ *     bs_session *s = bs_session_create(&memory, plan, &with, &error);   // then bs_bind and bs_run, as ever
+ *     bs_session_stream_stats(s, &stats);                           // hits, misses, bytes read, time stood still
+ *
+ * A read that fails makes bs_run fail with its status when the weights are needed; the next run tries again. Weights that
+ * were only guessed are not an error. Slots are used as the policy says, nothing has to be tuned for them. */
 
 /* What goes when room is needed. One list: name, text. */
 #define BS_POLICY_LIST(X)                                                        \
@@ -825,7 +846,7 @@ typedef struct bs_run_stats {
     uint64_t routing_ns; /* last run: features and decisions, outside the blocks */
 } bs_run_stats;
 void bs_session_stats(const bs_session *session, bs_run_stats *stats);
-/* Zero for a session that does not stream. May be called between runs. */
+/* Zero for a session that does not stream. Between runs; reader threads may go on reading for guesses meanwhile. */
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats);
 /* stage: from 0; -1: all. */
 bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction);
@@ -969,7 +990,8 @@ typedef struct bs_profile_desc {
     const bs_platform *platform; /* NULL: the default */
     bs_profile_write write;
     void *user;
-    void *memory; /* the ring: 5000 bytes, and 48 an event (a power of two of them); must outlive the profile */
+    void *memory; /* the ring: 4160 bytes (one write, alignment), and 48 an event, of which it holds a power of two, 16 or
+                     more. In the file an event takes 40. Must outlive the profile */
     size_t bytes;
 } bs_profile_desc;
 /* In `arena` (persistent). Give it to bs_session_desc; close it after the session. */

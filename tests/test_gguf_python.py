@@ -79,6 +79,7 @@ def tokens(g):
     x = g.rows(g.input("tokens", "f32", [g.symbol("n", 40), 8]))
     h = g.layer_norm(x, "ln", random(8), random(8))
     scores = g.softmax(g.linear(h, "score", random(4, 8), random(4)))
+    g.look_ahead(g.linear(x, "guess", random(4, 8)), "experts")
     router = g.route(scores, "experts", "topk", 4, k=2, normalise=1)
     outs = []
     for path in range(4):
