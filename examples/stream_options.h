@@ -22,17 +22,17 @@
 #include <stdio.h>
 
 /* Lines of a usage text. */
-#define STREAM_OPTIONS_USAGE                                                                                          \
+#define STREAM_OPTIONS_USAGE                                                                                           \
     "  --slots BYTES     memory for the weights of blocks, which are read from the model file when they are needed,\n" \
     "                    or guessed to be: BYTES[K|M|G] (K = 1024), or N% of what all take [0: all stay resident]\n"   \
-    "  --speculate S     auto | off: read ahead what will probably be needed [auto]\n"                                \
-    "  --policy P        reuse | lru | lfu: what goes when room is needed [reuse]\n"                                  \
-    "  --lanes N         1..8 threads that read [2]\n"                                                                \
-    "  --chunk BYTES     of one read [256K]\n"                                                                        \
-    "  --check-records   compare the checksum of every record each time it is read\n"                                 \
-    "  --buffered        read through the page cache\n"                                                               \
+    "  --speculate S     auto | off: read ahead what will probably be needed [auto]\n"                                 \
+    "  --policy P        reuse | lru | lfu: what goes when room is needed [reuse]\n"                                   \
+    "  --lanes N         1..8 threads that read [2]\n"                                                                 \
+    "  --chunk BYTES     of one read [256K]\n"                                                                         \
+    "  --check-records   compare the checksum of every record each time it is read\n"                                  \
+    "  --buffered        read through the page cache\n"                                                                \
     "  --throttle SPEED  read no faster than: sd | emmc | nvme | BYTES[K|M|G] a second (K = 1000)\n"                   \
-    "  --profile FILE    what happened, event by event, for `brainstorm profile` (FILE.json: a trace)\n"                                \
+    "  --profile FILE    what happened, event by event, for `brainstorm profile` (FILE.json: a trace)\n"               \
     "  --trace FILE      the same as a Chrome trace (JSON), for ui.perfetto.dev\n"
 
 typedef struct stream_options {

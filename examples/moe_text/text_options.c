@@ -17,13 +17,10 @@ const char *text_options_usage(void)
            "  --temperature T   0..10; 0: always the likeliest character [0.7]\n"
            "  --seed N          the same number gives the same text [1]\n"
            "  --threads N       1..64 [1]\n"
-           "  --slots BYTES     memory for experts, which are read from the file when they are needed, or guessed to be;\n"
-           "                    K and M are 1024 and 1048576 [0: all are resident]\n"
-           "  --speculate S     on | off: read experts ahead that will probably be chosen [on]\n"
-           "  --policy P        reuse | lru | lfu: what goes when there is no room [reuse]\n"
            "  --stats           time, memory and reads, to standard error\n"
-           "  --profile FILE    what happened, event by event (docs/profile.md)\n"
-           "  --trace FILE      the same as a Chrome trace, for ui.perfetto.dev\n"
+           "\n"
+           "Experts that do not fit into memory; the text is the same:\n" STREAM_OPTIONS_USAGE
+           "\n"
            "  --help\n";
 }
 
@@ -50,35 +47,8 @@ static bool seed_number(const char *text, uint64_t *value)
     return *text >= '0' && *text <= '9' && *end == 0;
 }
 
-/* A number of bytes: K and M multiply. */
-static bool byte_number(const char *text, uint64_t *value)
-{
-    char *end;
-    const unsigned long long n = strtoull(text, &end, 10);
-    const unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
-    end += shift > 0;
-    *value = (uint64_t)n << shift;
-    return *text >= '0' && *text <= '9' && *end == 0 && n <= ((unsigned long long)1 << 40);
-}
-
-static bool policy_number(const char *text, int *value)
-{
-    for (int i = 0; i < BS_POLICY_BELADY; i++) /* that one needs to know the future */
-        if (strcmp(text, bs_policy_name((bs_policy)i)) == 0) {
-            *value = i;
-            return true;
-        }
-    return false;
-}
-
-static bool on_or_off(const char *text, bool *value)
-{
-    *value = strcmp(text, "on") == 0;
-    return *value || strcmp(text, "off") == 0;
-}
-
-/* What a value should have been, NULL when it was taken, "" when there is no such option. */
-static const char *take(text_options *o, const char *name, const char *value)
+/* What a value should have been, NULL when it was taken, "" when the option is none of these. */
+static const char *take_own(text_options *o, const char *name, const char *value)
 {
     if (strcmp(name, "--model") == 0)
         o->model = value;
@@ -94,19 +64,21 @@ static const char *take(text_options *o, const char *name, const char *value)
         return seed_number(value, &o->seed) ? NULL : "a whole number";
     else if (strcmp(name, "--threads") == 0)
         return whole_number(value, 1, 64, &o->threads) ? NULL : "1 .. 64";
-    else if (strcmp(name, "--slots") == 0)
-        return byte_number(value, &o->slot_bytes) ? NULL : "bytes, such as 600K or 2M";
-    else if (strcmp(name, "--speculate") == 0)
-        return on_or_off(value, &o->speculate) ? NULL : "on or off";
-    else if (strcmp(name, "--policy") == 0)
-        return policy_number(value, &o->policy) ? NULL : "reuse, lru or lfu";
-    else if (strcmp(name, "--profile") == 0)
-        o->profile = value;
-    else if (strcmp(name, "--trace") == 0)
-        o->trace = value;
     else
         return "";
     return NULL;
+}
+
+static stream_taken take(text_options *o, const char *name, const char *value, char *message, size_t bytes)
+{
+    const char *expected = take_own(o, name, value);
+    if (expected && *expected == 0) {
+        const bool on = strcmp(name, "--speculate") == 0 && strcmp(value, "on") == 0; /* as opposed to off */
+        return stream_options_value(&o->stream, name, on ? "auto" : value, message, bytes);
+    }
+    if (expected)
+        snprintf(message, bytes, "%s %.60s: expected %s", name, value, expected);
+    return expected ? STREAM_WRONG : STREAM_TAKEN;
 }
 
 static bool is_flag(text_options *o, const char *name)
@@ -116,8 +88,18 @@ static bool is_flag(text_options *o, const char *name)
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         o->help = true;
     else
-        return false;
+        return stream_options_flag(&o->stream, name);
     return true;
+}
+
+/* What is written must not be what is read. */
+static const char *model_named(const text_options *o)
+{
+    if (o->stream.profile && strcmp(o->stream.profile, o->model) == 0)
+        return "the profile and the model are the same file";
+    if (o->stream.trace && strcmp(o->stream.trace, o->model) == 0)
+        return "the trace and the model are the same file";
+    return NULL;
 }
 
 static const char *unknown(const char *text, char *message, size_t bytes)
@@ -129,19 +111,19 @@ static const char *unknown(const char *text, char *message, size_t bytes)
 const char *text_options_parse(text_options *o, int argc, char **argv, char *message, size_t bytes)
 {
     *o = (text_options){.model = "models/moe_text.gguf", .prompt = "", .length = 400, .sequences = 1, .temperature = 0.7,
-                        .seed = 1, .threads = 1, .speculate = true};
+                        .seed = 1, .threads = 1};
     for (int i = 1; i < argc; i++) {
         if (is_flag(o, argv[i]))
             continue;
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        const char *expected = take(o, argv[i], value ? value : "");
-        if (expected && *expected == 0)
+        const bool last = i + 1 == argc;
+        const stream_taken taken = take(o, argv[i], last ? "" : argv[i + 1], message, bytes);
+        if (taken == STREAM_OTHER)
             return unknown(argv[i], message, bytes);
-        if (!value || expected) {
-            snprintf(message, bytes, "%s %.60s: expected %s", argv[i], value ? value : "", value ? expected : "a value");
+        if (last)
+            snprintf(message, bytes, "%.60s: expected a value", argv[i]);
+        if (last || taken == STREAM_WRONG)
             return message;
-        }
         i++;
     }
-    return NULL;
+    return o->help ? NULL : model_named(o);
 }
