@@ -1,7 +1,7 @@
 /* stream_options.h: what the example programs share about streaming of weights: options, a profile of the run, figures.
  *
  * Owns: the texts and checks of the options below; while a run lasts, what records it and a slow platform.
- * Relies on: brainstorm.h, throttle.h, profile_sink.h.
+ * Relies on: brainstorm.h, throttle.h, profile_sink.h, words.h.
  * Must never: decide what a program runs, or write anything but the files that were named.
  *
  *     stream_options o = {0};                                    while parsing: stream_options_flag, _value

@@ -1,6 +1,8 @@
 /* text_options.c: see text_options.h. */
 #include "text_options.h"
 
+#include "words.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,17 +26,10 @@ const char *text_options_usage(void)
            "  --help\n";
 }
 
-static bool number(const char *text, double low, double high, double *value)
+static bool whole(const char *text, double low, double high, int *value)
 {
-    char *end;
-    *value = strtod(text, &end);
-    return *text != 0 && *end == 0 && *value >= low && *value <= high;
-}
-
-static bool whole_number(const char *text, int low, int high, int *value)
-{
-    double n = 0;
-    const bool ok = number(text, low, high, &n) && n == (double)(int64_t)n;
+    int64_t n;
+    const bool ok = word_whole(text, low, high, &n);
     if (ok)
         *value = (int)n;
     return ok;
@@ -55,15 +50,15 @@ static const char *take_own(text_options *o, const char *name, const char *value
     else if (strcmp(name, "--prompt") == 0)
         o->prompt = value;
     else if (strcmp(name, "--length") == 0)
-        return whole_number(value, 1, 1000000, &o->length) ? NULL : "1 .. 1000000";
+        return whole(value, 1, 1000000, &o->length) ? NULL : "1 .. 1000000";
     else if (strcmp(name, "--sequences") == 0)
-        return whole_number(value, 1, TEXT_MAX_SEQUENCES, &o->sequences) ? NULL : "1 .. 32";
+        return whole(value, 1, TEXT_MAX_SEQUENCES, &o->sequences) ? NULL : "1 .. 32";
     else if (strcmp(name, "--temperature") == 0)
-        return number(value, 0, 10, &o->temperature) ? NULL : "0 .. 10";
+        return word_number(value, 0, 10, &o->temperature) ? NULL : "0 .. 10";
     else if (strcmp(name, "--seed") == 0)
         return seed_number(value, &o->seed) ? NULL : "a whole number";
     else if (strcmp(name, "--threads") == 0)
-        return whole_number(value, 1, 64, &o->threads) ? NULL : "1 .. 64";
+        return whole(value, 1, 64, &o->threads) ? NULL : "1 .. 64";
     else
         return "";
     return NULL;

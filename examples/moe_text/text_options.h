@@ -1,5 +1,5 @@
 /* text_options.h: the command line of moe_text.
- * Owns: the list of options, their texts and checks. Relies on: stream_options.h for --slots and what goes with it.
+ * Owns: the list of options, their texts and checks. Relies on: stream_options.h for --slots and what goes with it, words.h.
  * Must never: open anything. */
 #ifndef TEXT_OPTIONS_H
 #define TEXT_OPTIONS_H
