@@ -2,22 +2,8 @@
 # test_moe_text_program.sh - the text program: the same text however it is run, prompts, and errors that say what is wrong.
 set -u
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
-passed=0 failed=0
-work="$BUILD/tests/moe_text_program"
-rm -rf "$work" && mkdir -p "$work" || exit 1
-
-# check NAME COMMAND...
-check() {
-    name=$1
-    shift
-    if "$@"; then
-        echo "ok $name"
-        passed=$((passed + 1))
-    else
-        echo "FAIL $name"
-        failed=$((failed + 1))
-    fi
-}
+. tests/checks.sh
+scratch moe_text_program
 
 # writes FILE OPTION... : standard output goes to FILE, messages to FILE.err
 writes() {
@@ -95,6 +81,7 @@ check "--help" writes help --help
 check "lists the options" grep -q -- '--temperature T' "$work/help"
 
 # Experts that come and go change nothing but the time.
+check "a short text" writes short --length 150 --seed 3
 check "too few slots are refused" refuses 1 "arena slots" --slots 1
 least=$(sed -n 's/.* needs \([0-9]*\) bytes.*/\1/p' "$work/refused.err")
 check "and the least is named" test "$least" -gt 65536
@@ -103,11 +90,11 @@ check "as a percentage too" refuses 1 "$least bytes" --slots 1%
 for slots in "$least" "600K --speculate off" "1M --policy lru --threads 2" "2M --policy lfu --speculate on" "50% --policy reuse" "100%" 100M \
     "1M --lanes 1 --chunk 4K" "1M --lanes 8 --chunk 100000" "1M --lanes 3 --chunk 1G" "1M --throttle nvme" "1M --check-records" \
     "1M --buffered --check-records --speculate auto"; do
-    check "--slots $slots" eval "writes slots --length 600 --seed 3 --slots $slots"
-    check "writes the same" same plain slots
+    check "--slots $slots" eval "writes slots --length 150 --seed 3 --slots $slots"
+    check "writes the same" same short slots
 done
-check "--slots 0, --throttle" writes slots --length 600 --seed 3 --slots 0 --throttle nvme --buffered --stats
-check "writes the same" same plain slots
+check "--slots 0, --throttle" writes slots --length 150 --seed 3 --slots 0 --throttle nvme --buffered --stats
+check "writes the same" same short slots
 check "and streams nothing" eval '! grep -q misses "$work/slots.err"'
 check "--slots, three texts" writes three_slots --sequences 3 --length 200 --seed 9 --prompt "Then " --slots 1M --stats
 check "writes the same" same three three_slots
@@ -143,5 +130,4 @@ check "a missing model" refuses 1 "cannot be opened" --model "$work/none.gguf"
 check "another network's model" refuses 1 "models/sr2x.gguf" --model models/sr2x.gguf
 check "a prompt beyond ASCII" refuses 1 "character 4 (byte 195)" --prompt "caf$(printf '\303\251')"
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+check_end
