@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dc90e288d22dbc73b7f9364ccccc97d3370ac345737c98282956f55cfbf3f515
+ * sha256 of the parts: 523f31ceb704c0f73e1060dd713a4a8da15783897695f5c924a9679abb2d41f2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16983,6 +16983,12 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     return true;
 }
 
+/* Needed, and not there yet; what failed will never be. */
+static bool outstanding(const bs_slot *slot)
+{
+    return slot->needed && slot->state != BS_SLOT_READY && slot->failed == BS_OK;
+}
+
 /* Where units of one visit are used one after the other, the first may find no room because of the next. */
 void bs_stream_wait(bs_stream *s)
 {
@@ -16994,7 +17000,7 @@ void bs_stream_wait(bs_stream *s)
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
         uint64_t offset;
-        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+        if (!outstanding(slot))
             continue;
         if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
             return; /* it can be read */
@@ -17061,7 +17067,7 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
         uint64_t offset;
-        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+        if (!outstanding(slot))
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
             bs_slots_begin(s, unit, offset, false, now);
