@@ -59,8 +59,9 @@ static void print_router(const facts_router *r, int32_t number)
     }
     for (int32_t p = 0; p < r->facts.paths; p++) {
         printf("    %2d ", (int)p);
-        print_bar(cli_ratio(r->cells[p], r->all_cells));
-        printf(" %5.1f %%  %12" PRIu64 " cells, in %" PRIu64 " runs\n", 100 * cli_ratio(r->cells[p], r->all_cells), r->cells[p], r->runs[p]);
+        const double share = cli_ratio(r->cells[p], r->all_cells);
+        print_bar(share);
+        printf(" %5.1f %%  %12" PRIu64 " cells, in %" PRIu64 " runs\n", 100 * share, r->cells[p], r->runs[p]);
     }
 }
 
@@ -221,7 +222,8 @@ static void json_profile(const profile_facts *f)
     printf(",\n  \"all_bytes\": %" PRIu64 ", \"units\": %d,\n  \"budgets\": [", f->all_bytes, (int)f->file.units);
     for (int32_t i = 0; i < FACTS_BUDGETS; i++) {
         const facts_budget *b = &f->budgets[i];
-        printf("%s\n    {\"percent\": %d, \"bytes\": %" PRIu64 ", \"fits\": %s, \"belady\": %.6g, \"lru\": %.6g, \"knee\": %s, \"cycle\": %s}",
+        printf("%s\n    {\"percent\": %d, \"bytes\": %" PRIu64 ", \"fits\": %s, \"belady\": %.6g, \"lru\": %.6g, "
+               "\"knee\": %s, \"cycle\": %s}",
                i ? "," : "", (int)b->percent, b->bytes, b->fits ? "true" : "false", b->belady, b->lru, i == f->knee ? "true" : "false",
                i == cycle_budget(f) ? "true" : "false");
     }

@@ -164,8 +164,8 @@ static void print_result(const replay_case *c, const bs_replay_result *r)
     printf("predictors  (precision, recall, units needed)\n");
     for (int i = 0; i < BS_PREDICTOR_COUNT; i++) {
         const bs_prediction *p = &r->predictions[i];
-        printf("  %-10s %6.3f %6.3f %8" PRIu64 "\n", bs_predictor_name((bs_predictor)i), cli_ratio(p->right, p->expected), cli_ratio(p->right, p->needed),
-               p->needed);
+        printf("  %-10s %6.3f %6.3f %8" PRIu64 "\n", bs_predictor_name((bs_predictor)i), cli_ratio(p->right, p->expected),
+               cli_ratio(p->right, p->needed), p->needed);
     }
 }
 

@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------------------------------------- options */
 
-bool stream_slots_parse(stream_options *o, const char *text)
+static bool slots_parse(stream_options *o, const char *text)
 {
     double n;
     const bool percent = word_percent(text, &n);
@@ -74,7 +74,7 @@ stream_taken stream_options_value(stream_options *o, const char *name, const cha
         const char *name;
         bool (*parse)(stream_options *o, const char *text);
         const char *expected;
-    } list[] = {{"--slots", stream_slots_parse, "BYTES, with K, M or G, or a percentage above 0 and up to 100%"},
+    } list[] = {{"--slots", slots_parse, "BYTES, with K, M or G, or a percentage above 0 and up to 100%"},
                 {"--speculate", speculate_parse, "auto or off"},
                 {"--policy", policy_parse, "reuse, lru or lfu"},
                 {"--lanes", lanes_parse, "1 .. 8"},

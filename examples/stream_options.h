@@ -51,8 +51,6 @@ typedef enum stream_taken { STREAM_OTHER, STREAM_TAKEN, STREAM_WRONG } stream_ta
 stream_taken stream_options_value(stream_options *o, const char *name, const char *value, char *message, size_t bytes);
 /* An option without one. False: it is none of these. */
 bool stream_options_flag(stream_options *o, const char *name);
-/* The value of --slots alone. False: it is none. */
-bool stream_slots_parse(stream_options *o, const char *text);
 
 /* Fills the fields of `desc` about streaming; the rest is set already. For a percentage it makes a plan in `scratch`, which
  * is as before when this returns. */

@@ -189,7 +189,7 @@ bool throttle_parse(const char *text, uint64_t *bytes_per_second)
     static const char *const devices[] = {"sd", "emmc", "nvme", NULL};
     static const uint64_t speeds[] = {50000000, 250000000, 1300000000};
     const int32_t device = word_name(text, devices);
-    double speed;
+    double speed = 0;
     if (device < 0 && (!word_bytes(text, 1000, &speed) || speed < 1000 || speed > 1e12))
         return false;
     *bytes_per_second = device < 0 ? (uint64_t)speed : speeds[device];

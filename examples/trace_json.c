@@ -405,8 +405,10 @@ int trace_json_write(void *trace, const void *data, size_t bytes)
         if (want > 0 && t->have == want) {
             t->have = 0;
             t->failed = !take_record(t);
-            if (t->part == PART_HEADER)
-                t->part = PART_HEADER_REST, t->skip = t->header_rest;
+            if (t->part == PART_HEADER) {
+                t->part = PART_HEADER_REST;
+                t->skip = t->header_rest;
+            }
         }
     }
     t->failed = t->failed || ferror(t->file);

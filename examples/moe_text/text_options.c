@@ -99,7 +99,8 @@ static const char *model_named(const text_options *o)
 
 static const char *unknown(const char *text, char *message, size_t bytes)
 {
-    snprintf(message, bytes, text[0] == '-' ? "unknown option %.60s (see --help)" : "\"%.60s\" is no option; a prompt is --prompt TEXT", text);
+    snprintf(message, bytes, text[0] == '-' ? "unknown option %.60s (see --help)" : "\"%.60s\" is no option; a prompt is --prompt TEXT",
+             text);
     return message;
 }
 
