@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 87ed97d7b9703f2198c517e8da03eea7284b46a7b2dd3e0047507f3ef95bc092
+ * sha256 of the parts: 197a9d1e1a8fa85c63a72f340b4e011bef35ec0285ff0565620c46e8d5edb7a9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17125,6 +17125,12 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     return true;
 }
 
+/* Needed, and not there yet; what failed will never be. */
+static bool outstanding(const bs_slot *slot)
+{
+    return slot->needed && slot->state != BS_SLOT_READY && slot->failed == BS_OK;
+}
+
 /* Where units of one visit are used one after the other, the first may find no room because of the next. */
 void bs_stream_wait(bs_stream *s)
 {
@@ -17136,7 +17142,7 @@ void bs_stream_wait(bs_stream *s)
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
         uint64_t offset;
-        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+        if (!outstanding(slot))
             continue;
         if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
             return; /* it can be read */
@@ -17203,7 +17209,7 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
         uint64_t offset;
-        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+        if (!outstanding(slot))
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
             bs_slots_begin(s, unit, offset, false, now);

@@ -15,12 +15,13 @@
  */
 #include "cli.h"
 #include "stream_options.h"
+#include "words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_USAGE = 2, MODEL_BYTES = 4 << 20, MAX_INPUTS = 16, REPORT_BYTES = 1 << 16 };
+enum { MODEL_BYTES = 4 << 20, MAX_INPUTS = 16, REPORT_BYTES = 1 << 16 };
 
 static const char usage_text[] =
     "usage: brainstorm COMMAND ...\n"
@@ -48,19 +49,10 @@ static const char usage_text[] =
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
-static int fail(const bs_error *error)
-{
-    fprintf(stderr, "brainstorm: %s\n", error->message[0] ? error->message : bs_status_text(error->status));
-    if (error->status == BS_ERROR_ARENA)
-        fprintf(stderr, "brainstorm: arena \"%s\": %llu bytes needed, %llu there\n", error->arena ? error->arena : "?",
-                (unsigned long long)error->needed, (unsigned long long)error->available);
-    return EXIT_FAILURE;
-}
-
 static int fail_usage(const char *what, const char *word)
 {
     fprintf(stderr, "brainstorm: %s%s%s\nTry brainstorm --help.\n", what, word ? ": " : "", word ? word : "");
-    return EXIT_USAGE;
+    return CLI_USAGE;
 }
 
 /* ------------------------------------------------------------------------------------------------- memory */
@@ -203,7 +195,7 @@ static int inspect(const char *path)
         print_blocks(l.model);
     }
     release(&l);
-    return good ? EXIT_SUCCESS : fail(&error);
+    return good ? EXIT_SUCCESS : cli_fail(&error);
 }
 
 static int check(const char *path)
@@ -216,7 +208,7 @@ static int check(const char *path)
     release(&l);
     if (good)
         printf("%s: sound\n", path);
-    return good ? EXIT_SUCCESS : fail(&error);
+    return good ? EXIT_SUCCESS : cli_fail(&error);
 }
 
 /* --------------------------------------------------------------------------------------- options of `plan` */
@@ -245,15 +237,6 @@ static bool read_i32(const char *word, int32_t low, int32_t high, int32_t *targe
         return false;
     *target = (int32_t)n;
     return true;
-}
-
-/* Index of `word` among the names, after which a list ends with NULL; -1 when it is not one of them. */
-static int32_t read_name(const char *word, const char *const *names)
-{
-    for (int32_t i = 0; names[i]; i++)
-        if (strcmp(names[i], word) == 0)
-            return i;
-    return -1;
 }
 
 /* NAME=... : ends the name where the sign stands; NULL when there is none. */
@@ -308,18 +291,18 @@ static bool option_tier(plan_options *o, const char *word)
 
 static bool option_choice(const char *word, const char *const *names, int32_t *target)
 {
-    *target = read_name(word, names);
+    *target = word_name(word, names);
     return *target >= 0;
 }
 
-static bool option_stream(plan_options *o, const char *option, const char *word)
+/* message: what was expected instead. */
+static bool option_stream(plan_options *o, const char *option, const char *word, char *message, size_t bytes)
 {
-    char message[160];
     const bool known = strcmp(option, "--slots") == 0 || strcmp(option, "--lanes") == 0 || strcmp(option, "--chunk") == 0;
-    return known && stream_options_value(&o->stream, option, word, message, sizeof message) == STREAM_TAKEN;
+    return known && stream_options_value(&o->stream, option, word, message, bytes) == STREAM_TAKEN;
 }
 
-static bool plan_option(plan_options *o, const char *option, char *word)
+static bool plan_option(plan_options *o, const char *option, char *word, char *message, size_t bytes)
 {
     static const char *const orders[] = {"auto", "breadth", "depth", NULL};
     static const char *const convs[] = {"auto", "direct", "winograd", NULL};
@@ -339,7 +322,7 @@ static bool plan_option(plan_options *o, const char *option, char *word)
         return read_i32(word, 1, 8192, &o->desc.patch_size);
     if (strcmp(option, "--force") == 0)
         return option_force(o, word);
-    return option_stream(o, option, word);
+    return option_stream(o, option, word, message, bytes);
 }
 
 static int read_plan_options(plan_options *o, int count, char **words)
@@ -354,9 +337,9 @@ static int read_plan_options(plan_options *o, int count, char **words)
         }
         if (i + 1 == count)
             return fail_usage("an unknown option, or one without a value", words[i]);
-        char shown[128];
+        char shown[160];
         snprintf(shown, sizeof shown, "%s %s", words[i], words[i + 1]);
-        if (!plan_option(o, words[i], words[i + 1]))
+        if (!plan_option(o, words[i], words[i + 1], shown, sizeof shown))
             return fail_usage("not understood", shown);
         i++;
     }
@@ -404,7 +387,7 @@ static int plan(int count, char **words)
     if (good && o.desc.slot_bytes > 0)
         cli_stream(l.plan);
     release(&l);
-    return good ? EXIT_SUCCESS : fail(&error);
+    return good ? EXIT_SUCCESS : cli_fail(&error);
 }
 
 /* --------------------------------------------------------------------------------------------------- main */
@@ -419,6 +402,11 @@ static int ops(void)
 
 static int command(int count, char **words)
 {
+    if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0 || strcmp(words[0], "help") == 0)
+        return fputs(usage_text, stdout) < 0;
+    if (strcmp(words[0], "--version") == 0)
+        return printf("brainstorm %d.%d.%d, %s\n", BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH,
+                      bs_tier_name(bs_tier_best())) < 0;
     if (strcmp(words[0], "inspect") == 0)
         return count == 2 ? inspect(words[1]) : fail_usage("inspect takes one file", NULL);
     if (strcmp(words[0], "check") == 0)
@@ -438,13 +426,9 @@ static int command(int count, char **words)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2)
-        return fail_usage("a command is missing", NULL);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
-        return fputs(usage_text, stdout) < 0;
-    if (strcmp(argv[1], "--version") == 0)
-        return printf("brainstorm %d.%d.%d, %s\n", BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH,
-                      bs_tier_name(bs_tier_best())) < 0;
-    const int status = command(argc - 1, argv + 1);
-    return fflush(stdout) == 0 ? status : EXIT_FAILURE;
+    const int status = argc < 2 ? fail_usage("a command is missing", NULL) : command(argc - 1, argv + 1);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "brainstorm: standard output: writing failed\n");
+    return EXIT_FAILURE;
 }

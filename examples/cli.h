@@ -1,5 +1,5 @@
 /* cli.h: what the commands of `brainstorm` share.
- * Owns: messages, numbers of the command line, files as readers, arrays that grow. Relies on: brainstorm.h.
+ * Owns: messages, numbers of the command line, files as readers, arrays that grow. Relies on: brainstorm.h, words.h.
  * Must never: end the program. */
 #ifndef CLI_H
 #define CLI_H
@@ -24,13 +24,11 @@ typedef struct cli_file {
 bool cli_open(cli_file *file, const char *path, bs_error *error);
 void cli_close(cli_file *file);
 
-/* BYTES, or with a suffix K, M or G (1024 each; decimal: 1000 each), or N% of `whole` (0: not allowed). */
-bool cli_bytes(const char *word, uint64_t unit, uint64_t whole, uint64_t *bytes);
-/* Index of `word` among names that end with NULL; -1. */
-int32_t cli_name(const char *word, const char *const *names);
+/* BYTES, or with a suffix K, M or G (1024 each), or N% of `whole` (0: not allowed). */
+bool cli_bytes(const char *word, uint64_t whole, uint64_t *bytes);
+double cli_ratio(uint64_t n, uint64_t of); /* 0 of nothing */
 /* "12.3 MiB" in one of a few buffers that take turns. */
 const char *cli_size(uint64_t bytes);
-void cli_json_text(const char *text); /* with its quotes */
 
 /* Room for one more item of `size` bytes behind `count`; false when memory is out. */
 bool cli_grow(void **items, size_t *room, size_t count, size_t size);

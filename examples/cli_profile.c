@@ -1,5 +1,6 @@
 /* cli_profile.c: `brainstorm profile` and `brainstorm trace`: what a profile tells, in text, as JSON, as a Chrome trace.
  * Owns: the printing. Relies on: profile_facts.h, trace_json.h. Must never: compute what profile_facts.c could. */
+#include "json_text.h"
 #include "profile_facts.h"
 #include "trace_json.h"
 
@@ -22,8 +23,6 @@ static const char trace_usage[] =
     "Writes a profile as a Chrome trace, to be opened in ui.perfetto.dev or chrome://tracing: runs, stages, uses and\n"
     "stalls on one track, reads and packing on one for each lane, arrows from what was guessed to its use.\n";
 
-static double part(uint64_t n, uint64_t of) { return of ? (double)n / (double)of : 0; }
-
 static uint64_t all_uses(const profile_facts *f) { return f->uses[0] + f->uses[1] + f->uses[2]; }
 
 /* ------------------------------------------------------------------------------------------------------- text */
@@ -42,7 +41,7 @@ static void print_strip(const facts_router *r)
         most = r->cells[p] > most ? r->cells[p] : most;
     printf("    [");
     for (int32_t p = 0; p < r->facts.paths; p++)
-        putchar(" .:-=+*#%@"[r->cells[p] ? 1 + (int)(8 * part(r->cells[p], most)) : 0]);
+        putchar(" .:-=+*#%@"[r->cells[p] ? 1 + (int)(8 * cli_ratio(r->cells[p], most)) : 0]);
     printf("]\n");
 }
 
@@ -60,8 +59,9 @@ static void print_router(const facts_router *r, int32_t number)
     }
     for (int32_t p = 0; p < r->facts.paths; p++) {
         printf("    %2d ", (int)p);
-        print_bar(part(r->cells[p], r->all_cells));
-        printf(" %5.1f %%  %12" PRIu64 " cells, in %" PRIu64 " runs\n", 100 * part(r->cells[p], r->all_cells), r->cells[p], r->runs[p]);
+        const double share = cli_ratio(r->cells[p], r->all_cells);
+        print_bar(share);
+        printf(" %5.1f %%  %12" PRIu64 " cells, in %" PRIu64 " runs\n", 100 * share, r->cells[p], r->runs[p]);
     }
 }
 
@@ -127,24 +127,26 @@ static void print_streaming(const profile_facts *f)
     const uint64_t uses = all_uses(f);
     printf("\nas recorded: %s of slots, policy %s, guessing %s\n", cli_size(f->file.slot_bytes), cli_policies[f->file.policy],
            f->file.speculation == BS_SPECULATE_OFF ? "off" : "auto");
-    printf("  uses        %" PRIu64 ": %.1f %% hits, %.1f %% late, %.1f %% misses\n", uses, 100 * part(f->uses[0], uses),
-           100 * part(f->uses[1], uses), 100 * part(f->uses[2], uses));
+    printf("  uses        %" PRIu64 ": %.1f %% hits, %.1f %% late, %.1f %% misses\n", uses, 100 * cli_ratio(f->uses[0], uses),
+           100 * cli_ratio(f->uses[1], uses), 100 * cli_ratio(f->uses[2], uses));
     printf("  read        %s in %" PRIu64 " chunks, %.3f s; packed in %.3f s\n", cli_size(f->bytes_read), f->reads,
            (double)f->read_ns * 1e-9, (double)f->prepare_ns * 1e-9);
     if (f->trace.ns_per_byte > 0)
         printf("  storage     %s a second\n", cli_size((uint64_t)(1e9 / f->trace.ns_per_byte)));
     printf("  loads       %" PRIu64 ", %" PRIu64 " begun by guesses; %" PRIu64 " evictions, %" PRIu64 " given up\n", f->loads,
            f->guessed_loads, f->evictions, f->dropped_loads);
-    printf("  stall       %.3f s, %.1f %% of the time\n", (double)f->stall_ns * 1e-9, 100 * part(f->stall_ns, f->run_ns));
+    printf("  stall       %.3f s, %.1f %% of the time\n", (double)f->stall_ns * 1e-9, 100 * cli_ratio(f->stall_ns, f->run_ns));
     if (p->needed > 0)
-        printf("  look-ahead  precision %.2f, recall %.2f of %" PRIu64 " units needed\n", part(p->right, p->expected),
-               part(p->right, p->needed), p->needed);
+        printf("  look-ahead  precision %.2f, recall %.2f of %" PRIu64 " units needed\n", cli_ratio(p->right, p->expected),
+               cli_ratio(p->right, p->needed), p->needed);
 }
 
 static void print_profile(const profile_facts *f, const char *path)
 {
     printf("%s: %" PRIu64 " runs, %.3f s, %" PRIu64 " events", path, f->runs, (double)f->run_ns * 1e-9, f->file.events);
-    printf(f->lost || f->file.torn_bytes ? ", %" PRIu64 " lost%s\n" : "\n", f->lost, f->file.torn_bytes ? ", the last one cut off" : "");
+    if (f->lost)
+        printf(", %" PRIu64 " lost", f->lost);
+    printf(f->file.torn_bytes ? ", the last one cut off\n" : "\n");
     if (f->file.routers > 0)
         printf("\nloads\n");
     for (int32_t i = 0; i < f->file.routers; i++)
@@ -167,7 +169,7 @@ static void json_spread(const facts_spread *s)
 static void json_router(const facts_router *r)
 {
     printf("{\"name\": ");
-    cli_json_text(r->facts.name);
+    json_text(stdout, r->facts.name);
     printf(", \"entropy\": %.6g, \"cells\": [", r->entropy);
     for (int32_t p = 0; p < r->facts.paths; p++)
         printf("%s%" PRIu64, p ? ", " : "", r->cells[p]);
@@ -195,7 +197,7 @@ static void json_streaming(const profile_facts *f)
            f->loads, f->guessed_loads, f->evictions, f->dropped_loads);
     printf("  \"look_ahead\": {\"expected\": %" PRIu64 ", \"right\": %" PRIu64 ", \"needed\": %" PRIu64
            ", \"precision\": %.6g, \"recall\": %.6g},\n",
-           p->expected, p->right, p->needed, part(p->right, p->expected), part(p->right, p->needed));
+           p->expected, p->right, p->needed, cli_ratio(p->right, p->expected), cli_ratio(p->right, p->needed));
 }
 
 static void json_profile(const profile_facts *f)
@@ -218,10 +220,13 @@ static void json_profile(const profile_facts *f)
     printf(",\n  \"cycle_bytes\": ");
     json_spread(&f->bytes_a_run);
     printf(",\n  \"all_bytes\": %" PRIu64 ", \"units\": %d,\n  \"budgets\": [", f->all_bytes, (int)f->file.units);
-    for (int32_t i = 0; i < FACTS_BUDGETS; i++)
-        printf("%s\n    {\"percent\": %d, \"bytes\": %" PRIu64 ", \"fits\": %s, \"belady\": %.6g, \"lru\": %.6g, \"knee\": %s, \"cycle\": %s}",
-               i ? "," : "", (int)f->budgets[i].percent, f->budgets[i].bytes, f->budgets[i].fits ? "true" : "false", f->budgets[i].belady, f->budgets[i].lru,
-               i == f->knee ? "true" : "false", i == cycle_budget(f) ? "true" : "false");
+    for (int32_t i = 0; i < FACTS_BUDGETS; i++) {
+        const facts_budget *b = &f->budgets[i];
+        printf("%s\n    {\"percent\": %d, \"bytes\": %" PRIu64 ", \"fits\": %s, \"belady\": %.6g, \"lru\": %.6g, "
+               "\"knee\": %s, \"cycle\": %s}",
+               i ? "," : "", (int)b->percent, b->bytes, b->fits ? "true" : "false", b->belady, b->lru, i == f->knee ? "true" : "false",
+               i == cycle_budget(f) ? "true" : "false");
+    }
     printf("]\n}\n");
 }
 
@@ -269,21 +274,28 @@ static bool check_events(cli_file *file, bs_error *error)
     return error->status == BS_OK;
 }
 
+static bool trace_failed(bs_error *error, const char *path, const char *why)
+{
+    error->status = BS_ERROR_IO;
+    snprintf(error->message, sizeof error->message, "%.150s: %s", path, why);
+    return false;
+}
+
 static bool convert(cli_file *file, const char *path, bs_error *error)
 {
     static uint8_t block[1 << 16];
     trace_json *trace = trace_json_open(path);
-    int64_t n = trace ? 1 : 0;
-    for (uint64_t at = 0; n > 0; at += (uint64_t)n) {
+    if (!trace)
+        return trace_failed(error, path, "cannot be written");
+    int64_t n = 1;
+    bool taken = true;
+    for (uint64_t at = 0; n > 0 && taken; at += (uint64_t)n) {
         n = file->reader.read(file->reader.user, at, block, sizeof block);
-        if (n > 0 && trace_json_write(trace, block, (size_t)n) != 0)
-            break;
+        taken = n <= 0 || trace_json_write(trace, block, (size_t)n) == 0;
     }
-    if (trace && trace_json_close(trace) && n == 0)
-        return true;
-    error->status = BS_ERROR_IO;
-    snprintf(error->message, sizeof error->message, "%.200s: cannot be written", path);
-    return false;
+    if (!trace_json_close(trace) || !taken)
+        return trace_failed(error, path, "could not be written whole");
+    return n == 0 || trace_failed(error, path, "is not whole: the profile could not be read to its end");
 }
 
 int cli_trace(int count, char **words)

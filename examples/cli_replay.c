@@ -1,6 +1,8 @@
 /* cli_replay.c: `brainstorm replay`: a profile's runs again, with other slots, policies and storage.
- * Owns: its options and the printing. Relies on: bs_replay. Must never: judge what it prints. */
+ * Owns: its options and the printing. Relies on: bs_replay; throttle.h for speeds. Must never: judge what it prints. */
 #include "cli.h"
+#include "throttle.h"
+#include "words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,7 +26,8 @@ static const char replay_usage[] =
     "  --json\n";
 
 typedef struct replay_options {
-    const char *path, *slots, *bandwidth, *chunk;
+    const char *path, *slots, *chunk;
+    uint64_t bytes_per_second; /* 0: as in the profile */
     double latency_us;
     int32_t policy, speculation;
     bool sweep, json, help;
@@ -43,25 +46,36 @@ static const char *const speculations[] = {"auto", "off", NULL};
 
 /* ---------------------------------------------------------------------------------------------------- options */
 
-static bool take_value(replay_options *o, const char *option, const char *word)
+/* What a value should have been, NULL when it was taken, "" when there is no such option. */
+static const char *take_value(replay_options *o, const char *option, const char *word)
 {
-    char *end;
     if (strcmp(option, "--slots") == 0)
         o->slots = word;
-    else if (strcmp(option, "--bandwidth") == 0)
-        o->bandwidth = word;
     else if (strcmp(option, "--chunk") == 0)
         o->chunk = word;
+    else if (strcmp(option, "--bandwidth") == 0)
+        return throttle_parse(word, &o->bytes_per_second) ? NULL : THROTTLE_SPEEDS;
     else if (strcmp(option, "--policy") == 0)
-        return (o->policy = cli_name(word, cli_policies)) >= 0;
+        return (o->policy = word_name(word, cli_policies)) >= 0 ? NULL : "reuse, lru, lfu or belady";
     else if (strcmp(option, "--speculate") == 0)
-        return (o->speculation = cli_name(word, speculations)) >= 0;
-    else if (strcmp(option, "--latency") == 0) {
-        o->latency_us = strtod(word, &end);
-        return end != word && *end == 0 && o->latency_us >= 0 && o->latency_us <= 1e9;
-    } else
-        return false;
-    return true;
+        return (o->speculation = word_name(word, speculations)) >= 0 ? NULL : "auto or off";
+    else if (strcmp(option, "--latency") == 0)
+        return word_number(word, 0, 1e9, &o->latency_us) ? NULL : "microseconds";
+    else
+        return "";
+    return NULL;
+}
+
+static int take_option(replay_options *o, const char *option, const char *word)
+{
+    char text[160];
+    const char *expected = take_value(o, option, word ? word : "");
+    if (expected && *expected == 0)
+        return cli_fail_usage("replay", "no such option", option);
+    if (!word)
+        return cli_fail_usage("replay", "a value is missing", option);
+    snprintf(text, sizeof text, "%s %.40s: expected %s", option, word, expected ? expected : "");
+    return expected ? cli_fail_usage("replay", text, NULL) : EXIT_SUCCESS;
 }
 
 static int read_options(replay_options *o, int count, char **words)
@@ -78,24 +92,12 @@ static int read_options(replay_options *o, int count, char **words)
             o->path = words[i];
         else if (words[i][0] != '-')
             return cli_fail_usage("replay", "more than one file", words[i]);
-        else if (i + 1 == count)
-            return cli_fail_usage("replay", "an unknown option, or one without a value", words[i]);
-        else if (!take_value(o, words[i], words[i + 1]))
-            return cli_fail_usage("replay", "an unknown option, or a value that is not understood, for", words[i]);
+        else if (take_option(o, words[i], i + 1 < count ? words[i + 1] : NULL) != EXIT_SUCCESS)
+            return CLI_USAGE;
         else
             i++;
     }
     return o->path || o->help ? EXIT_SUCCESS : cli_fail_usage("replay", "a profile is missing", NULL);
-}
-
-static bool storage_of(const char *word, uint64_t *bytes)
-{
-    static const char *const names[] = {"sd", "emmc", "nvme", NULL};
-    static const uint64_t speeds[] = {50000000, 250000000, 1300000000};
-    const int32_t i = cli_name(word, names);
-    if (i >= 0)
-        *bytes = speeds[i];
-    return i >= 0 || cli_bytes(word, 1000, 0, bytes);
 }
 
 /* What the options leave open comes from the profile. */
@@ -108,16 +110,16 @@ static int make_case(replay_case *c, const replay_options *o)
         c->all_bytes += bytes;
         c->least_bytes = bytes > c->least_bytes ? bytes : c->least_bytes;
     }
-    if (o->bandwidth && (!storage_of(o->bandwidth, &bandwidth) || bandwidth == 0))
-        return cli_fail_usage("replay", "not a bandwidth", o->bandwidth);
+    if (o->bytes_per_second)
+        bandwidth = o->bytes_per_second;
     if (bandwidth == 0)
         return cli_fail_usage("replay", "the profile has no reads to measure storage by: give --bandwidth", NULL);
-    if (o->slots && !cli_bytes(o->slots, 1024, c->all_bytes, &slots))
-        return cli_fail_usage("replay", "not a number of bytes", o->slots);
-    if (o->chunk && (!cli_bytes(o->chunk, 1024, 0, &chunk) || chunk == 0))
-        return cli_fail_usage("replay", "not a number of bytes", o->chunk);
+    if (o->slots && !cli_bytes(o->slots, c->all_bytes, &slots))
+        return cli_fail_usage("replay", "--slots: expected BYTES, with K, M or G, or a percentage", o->slots);
+    if (o->chunk && (!cli_bytes(o->chunk, 0, &chunk) || chunk == 0))
+        return cli_fail_usage("replay", "--chunk: expected BYTES, with K, M or G", o->chunk);
     if (chunk > INT32_MAX)
-        return cli_fail_usage("replay", "a chunk is too large", o->chunk);
+        return cli_fail_usage("replay", "--chunk: at most 2147483647", o->chunk);
     c->desc = (bs_replay_desc){.slot_bytes = slots,
                                .bytes_per_second = bandwidth,
                                .latency_ns = (uint64_t)(o->latency_us * 1000),
@@ -137,24 +139,20 @@ static bool replay(const replay_case *c, const bs_replay_desc *desc, bs_replay_r
     return bs_replay(&c->trace, desc, &arena, result, error) == BS_OK;
 }
 
-static double ratio(uint64_t n, uint64_t of) { return of ? (double)n / (double)of : 0; }
-
 static uint64_t uses_of(const bs_stream_stats *s) { return s->hits + s->late + s->misses; }
 
 static uint64_t useful_bytes(const bs_stream_stats *s) { return s->bytes_read > s->bytes_wasted ? s->bytes_read - s->bytes_wasted : 0; }
-
-static const char *const predictor_names[BS_PREDICTOR_COUNT] = {"known", "look-ahead", "transition", "frequency"};
 
 static void print_result(const replay_case *c, const bs_replay_result *r)
 {
     const bs_stream_stats *s = &r->stats;
     const uint64_t uses = uses_of(s);
     printf("slots       %s, %.1f %% of all units; policy %s, guessing %s\n", cli_size(c->desc.slot_bytes),
-           100 * ratio(c->desc.slot_bytes, c->all_bytes), cli_policies[c->desc.stream.policy],
+           100 * cli_ratio(c->desc.slot_bytes, c->all_bytes), cli_policies[c->desc.stream.policy],
            speculations[c->desc.stream.speculation]);
     printf("storage     %s a second, %.1f us a read\n", cli_size(c->desc.bytes_per_second), (double)c->desc.latency_ns * 1e-3);
     printf("uses        %" PRIu64 ": %" PRIu64 " hits, %" PRIu64 " late, %" PRIu64 " misses; hit rate %.1f %%\n", uses, s->hits,
-           s->late, s->misses, 100 * ratio(s->hits, uses));
+           s->late, s->misses, 100 * cli_ratio(s->hits, uses));
     printf("read        %s: %s useful, %s wasted\n", cli_size(s->bytes_read), cli_size(useful_bytes(s)), cli_size(s->bytes_wasted));
     printf("loads       %" PRIu64 ", %" PRIu64 " begun by guesses, %" PRIu64 " of them useful; %" PRIu64 " evictions, %" PRIu64
            " given up\n",
@@ -162,12 +160,12 @@ static void print_result(const replay_case *c, const bs_replay_result *r)
     printf("stall       %.6f s\n", (double)s->stall_ns * 1e-9);
     printf("time        %.6f s, of them %.6f s computed\n", (double)r->time_ns * 1e-9, (double)r->compute_ns * 1e-9);
     printf("oracle      %.6f s, %s read; time over oracle %.3f\n", (double)r->oracle_ns * 1e-9, cli_size(r->oracle_bytes),
-           ratio(r->time_ns, r->oracle_ns));
+           cli_ratio(r->time_ns, r->oracle_ns));
     printf("predictors  (precision, recall, units needed)\n");
     for (int i = 0; i < BS_PREDICTOR_COUNT; i++) {
         const bs_prediction *p = &r->predictions[i];
-        printf("  %-10s %6.3f %6.3f %8" PRIu64 "\n", predictor_names[i], ratio(p->right, p->expected), ratio(p->right, p->needed),
-               p->needed);
+        printf("  %-10s %6.3f %6.3f %8" PRIu64 "\n", bs_predictor_name((bs_predictor)i), cli_ratio(p->right, p->expected),
+               cli_ratio(p->right, p->needed), p->needed);
     }
 }
 
@@ -179,7 +177,7 @@ static void json_result(const bs_replay_desc *d, const bs_replay_result *r, cons
            indent, cli_policies[d->stream.policy], speculations[d->stream.speculation], d->slot_bytes, d->bytes_per_second,
            d->latency_ns);
     printf("%s \"hits\": %" PRIu64 ", \"late\": %" PRIu64 ", \"misses\": %" PRIu64 ", \"hit_rate\": %.6g,\n", indent, s->hits, s->late,
-           s->misses, ratio(s->hits, uses_of(s)));
+           s->misses, cli_ratio(s->hits, uses_of(s)));
     printf("%s \"bytes_read\": %" PRIu64 ", \"bytes_useful\": %" PRIu64 ", \"bytes_wasted\": %" PRIu64 ", \"stall_ns\": %" PRIu64 ",\n",
            indent, s->bytes_read, useful_bytes(s), s->bytes_wasted, s->stall_ns);
     printf("%s \"loads\": %" PRIu64 ", \"guessed_loads\": %" PRIu64 ", \"useful_guesses\": %" PRIu64 ", \"evictions\": %" PRIu64
@@ -187,13 +185,13 @@ static void json_result(const bs_replay_desc *d, const bs_replay_result *r, cons
            indent, s->loads, s->guessed_loads, s->useful_guesses, s->evictions, s->dropped);
     printf("%s \"time_ns\": %" PRIu64 ", \"compute_ns\": %" PRIu64 ", \"oracle_ns\": %" PRIu64 ", \"oracle_bytes\": %" PRIu64
            ", \"time_over_oracle\": %.6g,\n%s \"predictors\": {",
-           indent, r->time_ns, r->compute_ns, r->oracle_ns, r->oracle_bytes, ratio(r->time_ns, r->oracle_ns), indent);
+           indent, r->time_ns, r->compute_ns, r->oracle_ns, r->oracle_bytes, cli_ratio(r->time_ns, r->oracle_ns), indent);
     for (int i = 0; i < BS_PREDICTOR_COUNT; i++) {
         const bs_prediction *p = &r->predictions[i];
         printf("%s\"%s\": {\"expected\": %" PRIu64 ", \"right\": %" PRIu64 ", \"needed\": %" PRIu64
                ", \"precision\": %.6g, \"recall\": %.6g}",
-               i ? ", " : "", predictor_names[i], p->expected, p->right, p->needed, ratio(p->right, p->expected),
-               ratio(p->right, p->needed));
+               i ? ", " : "", bs_predictor_name((bs_predictor)i), p->expected, p->right, p->needed, cli_ratio(p->right, p->expected),
+               cli_ratio(p->right, p->needed));
     }
     printf("}}");
 }
@@ -219,9 +217,9 @@ static void print_sweep_line(const bs_replay_desc *d, int32_t percent, const bs_
 {
     const bs_stream_stats *s = &r->stats;
     printf("%4d %% %12" PRIu64 "  %-7s %6.1f %6.1f %6.1f  %12" PRIu64 " %12" PRIu64 "  %10.6f %10.6f  %6.3f\n", (int)percent,
-           d->slot_bytes, cli_policies[d->stream.policy], 100 * ratio(s->hits, uses_of(s)), 100 * ratio(s->late, uses_of(s)),
-           100 * ratio(s->misses, uses_of(s)), s->bytes_read, s->bytes_wasted, (double)s->stall_ns * 1e-9, (double)r->time_ns * 1e-9,
-           ratio(r->time_ns, r->oracle_ns));
+           d->slot_bytes, cli_policies[d->stream.policy], 100 * cli_ratio(s->hits, uses_of(s)), 100 * cli_ratio(s->late, uses_of(s)),
+           100 * cli_ratio(s->misses, uses_of(s)), s->bytes_read, s->bytes_wasted, (double)s->stall_ns * 1e-9, (double)r->time_ns * 1e-9,
+           cli_ratio(r->time_ns, r->oracle_ns));
 }
 
 /* Budgets below the largest unit are left out: nothing runs there. */

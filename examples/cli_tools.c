@@ -1,6 +1,10 @@
 /* cli_tools.c: see cli.h. */
 #include "cli.h"
 
+#include "words.h"
+
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +17,9 @@ const char *const cli_policies[] = {
 int cli_fail(const bs_error *error)
 {
     fprintf(stderr, "brainstorm: %s\n", error->message[0] ? error->message : bs_status_text(error->status));
+    if (error->status == BS_ERROR_ARENA && error->arena)
+        fprintf(stderr, "brainstorm: arena \"%s\": %llu bytes needed, %llu there\n", error->arena, (unsigned long long)error->needed,
+                (unsigned long long)error->available);
     return EXIT_FAILURE;
 }
 
@@ -28,7 +35,7 @@ static bool say(bs_error *error, bs_status status, const char *what, const char 
 {
     memset(error, 0, sizeof *error);
     error->status = status;
-    snprintf(error->message, sizeof error->message, "%.180s: %s", path, what);
+    snprintf(error->message, sizeof error->message, "%.150s: %s", path, what);
     return false;
 }
 
@@ -46,10 +53,13 @@ bool cli_open(cli_file *file, const char *path, bs_error *error)
 {
     memset(file, 0, sizeof *file);
     file->file = fopen(path, "rb");
-    if (!file->file)
-        return say(error, BS_ERROR_IO, "cannot be opened", path);
+    if (!file->file) {
+        char why[80];
+        snprintf(why, sizeof why, "cannot be opened: %s", strerror(errno));
+        return say(error, BS_ERROR_IO, why, path);
+    }
     const long size = fseek(file->file, 0, SEEK_END) == 0 ? ftell(file->file) : -1;
-    if (size < 0)
+    if (size < 0 || size > LONG_MAX / 8) /* a folder claims to be immense */
         return say(error, BS_ERROR_IO, "its size cannot be told", path);
     const size_t room = 4 * (size_t)size + 65536;
     file->reader = (bs_reader){.user = file->file, .read = read_file, .size = (uint64_t)size};
@@ -70,33 +80,21 @@ void cli_close(cli_file *file)
 
 /* ---------------------------------------------------------------------------------------------------- numbers */
 
-bool cli_bytes(const char *word, uint64_t unit, uint64_t whole, uint64_t *bytes)
+bool cli_bytes(const char *word, uint64_t whole, uint64_t *bytes)
 {
-    char *end;
-    if ((*word < '0' || *word > '9') && *word != '.')
-        return false;
-    double n = strtod(word, &end);
-    if (*end == '%' && whole > 0 && end[1] == 0) {
-        *bytes = (uint64_t)(n / 100 * (double)whole + 0.5);
-        return n <= 1000;
+    double n;
+    if (word_percent(word, &n)) {
+        *bytes = (uint64_t)(n <= 1000 ? n / 100 * (double)whole + 0.5 : 0);
+        return whole > 0 && n <= 1000;
     }
-    for (const char *suffix = "KMG"; *end && *suffix; suffix++) {
-        n *= (double)unit;
-        if (*end == *suffix || *end == *suffix + 'a' - 'A') {
-            end++;
-            break;
-        }
-    }
-    *bytes = n < 1e18 ? (uint64_t)(n + 0.5) : 0;
-    return *end == 0 && n < 1e18;
+    const bool good = word_bytes(word, 1024, &n) && n < 1e18;
+    *bytes = good ? (uint64_t)(n + 0.5) : 0;
+    return good;
 }
 
-int32_t cli_name(const char *word, const char *const *names)
+double cli_ratio(uint64_t n, uint64_t of)
 {
-    for (int32_t i = 0; names[i]; i++)
-        if (strcmp(names[i], word) == 0)
-            return i;
-    return -1;
+    return of ? (double)n / (double)of : 0;
 }
 
 const char *cli_size(uint64_t bytes)
@@ -113,21 +111,6 @@ const char *cli_size(uint64_t bytes)
     }
     snprintf(text, sizeof buffers[0], unit ? "%.1f %s" : "%.0f %s", n, units[unit]);
     return text;
-}
-
-void cli_json_text(const char *text)
-{
-    putchar('"');
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20 || c > 0x7e)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
 }
 
 bool cli_grow(void **items, size_t *room, size_t count, size_t size)

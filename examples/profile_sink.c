@@ -1,6 +1,7 @@
 /* profile_sink.c: see profile_sink.h. */
 #include "profile_sink.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +29,15 @@ static bool refuse(profile_sink *s, bs_error *error, const char *path, const cha
     profile_sink_close(s, NULL);
     memset(error, 0, sizeof *error);
     error->status = BS_ERROR_IO;
-    snprintf(error->message, sizeof error->message, "%.180s: %s", path, why);
+    snprintf(error->message, sizeof error->message, "%.150s: %s", path, why);
     return false;
+}
+
+static bool refuse_file(profile_sink *s, bs_error *error, const char *path)
+{
+    char why[80];
+    snprintf(why, sizeof why, "cannot be written: %s", strerror(errno));
+    return refuse(s, error, path, why);
 }
 
 bool profile_sink_open(profile_sink *sink, const char *path, bs_error *error)
@@ -45,9 +53,9 @@ bool profile_sink_open_both(profile_sink *sink, const char *path, const char *tr
     if (path && trace && strcmp(path, trace) == 0)
         return refuse(sink, error, path, "the profile and the trace are the same file");
     if (path && !(sink->file = fopen(path, "wb")))
-        return refuse(sink, error, path, "cannot be written");
+        return refuse_file(sink, error, path);
     if (trace && !(sink->trace = trace_json_open(trace)))
-        return refuse(sink, error, trace, "cannot be written");
+        return refuse_file(sink, error, trace);
     sink->memory = malloc(ARENA_BYTES + RING_BYTES);
     if (!sink->memory)
         return refuse(sink, error, path ? path : trace, "no memory for a profile");

@@ -1,42 +1,20 @@
 /* stream_options.c: see stream_options.h. */
 #include "stream_options.h"
 
-#include <stdlib.h>
+#include "words.h"
+
 #include <string.h>
 
 /* ------------------------------------------------------------------------------------------------- options */
 
-/* BYTES[K|M|G]; `rest` is what follows. Negative: no number of bytes. */
-static double bytes_parse(const char *text, const char **rest)
+static bool slots_parse(stream_options *o, const char *text)
 {
-    static const char units[] = "KMG";
-    char *end;
-    double n = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
-    if (n < 0)
-        return n;
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    for (const char *u = units; unit && u <= unit; u++)
-        n *= 1024;
-    *rest = end + (unit != NULL);
-    return n;
-}
-
-bool stream_slots_parse(stream_options *o, const char *text)
-{
-    const char *rest = "";
-    const double n = bytes_parse(text, &rest);
-    if (n < 0)
+    double n;
+    const bool percent = word_percent(text, &n);
+    if (percent ? n <= 0 || n > 100 : !word_bytes(text, 1024, &n) || n > 0x1p50)
         return false;
-    const bool percent = strcmp(rest, "%") == 0 && rest[-1] >= '.' && rest[-1] <= '9';
-    if (percent && n > 0 && n <= 100) {
-        o->slot_percent = n;
-        o->slot_bytes = 0;
-        return true;
-    }
-    if (*rest || n > 0x1p50)
-        return false;
-    o->slot_percent = 0;
-    o->slot_bytes = n > 0 && n < 1 ? 1 : (uint64_t)n;
+    o->slot_percent = percent ? n : 0;
+    o->slot_bytes = percent ? 0 : n > 0 && n < 1 ? 1 : (uint64_t)n;
     return true;
 }
 
@@ -50,9 +28,8 @@ static bool lanes_parse(stream_options *o, const char *text)
 
 static bool chunk_parse(stream_options *o, const char *text)
 {
-    const char *rest = "";
-    const double n = bytes_parse(text, &rest);
-    if (n < 4096 || n > (1 << 30) || *rest)
+    double n;
+    if (!word_bytes(text, 1024, &n) || n < 4096 || n > (1 << 30))
         return false;
     o->chunk_bytes = (int32_t)n;
     return true;
@@ -97,7 +74,7 @@ stream_taken stream_options_value(stream_options *o, const char *name, const cha
         const char *name;
         bool (*parse)(stream_options *o, const char *text);
         const char *expected;
-    } list[] = {{"--slots", stream_slots_parse, "BYTES, with K, M or G, or a percentage above 0 and up to 100%"},
+    } list[] = {{"--slots", slots_parse, "BYTES, with K, M or G, or a percentage above 0 and up to 100%"},
                 {"--speculate", speculate_parse, "auto or off"},
                 {"--policy", policy_parse, "reuse, lru or lfu"},
                 {"--lanes", lanes_parse, "1 .. 8"},

@@ -1,7 +1,7 @@
 /* stream_options.h: what the example programs share about streaming of weights: options, a profile of the run, figures.
  *
  * Owns: the texts and checks of the options below; while a run lasts, what records it and a slow platform.
- * Relies on: brainstorm.h, throttle.h, profile_sink.h.
+ * Relies on: brainstorm.h, throttle.h, profile_sink.h, words.h.
  * Must never: decide what a program runs, or write anything but the files that were named.
  *
  *     stream_options o = {0};                                    while parsing: stream_options_flag, _value
@@ -22,17 +22,17 @@
 #include <stdio.h>
 
 /* Lines of a usage text. */
-#define STREAM_OPTIONS_USAGE                                                                                          \
+#define STREAM_OPTIONS_USAGE                                                                                           \
     "  --slots BYTES     memory for the weights of blocks, which are read from the model file when they are needed,\n" \
     "                    or guessed to be: BYTES[K|M|G] (K = 1024), or N% of what all take [0: all stay resident]\n"   \
-    "  --speculate S     auto | off: read ahead what will probably be needed [auto]\n"                                \
-    "  --policy P        reuse | lru | lfu: what goes when room is needed [reuse]\n"                                  \
-    "  --lanes N         1..8 threads that read [2]\n"                                                                \
-    "  --chunk BYTES     of one read [256K]\n"                                                                        \
-    "  --check-records   compare the checksum of every record each time it is read\n"                                 \
-    "  --buffered        read through the page cache\n"                                                               \
+    "  --speculate S     auto | off: read ahead what will probably be needed [auto]\n"                                 \
+    "  --policy P        reuse | lru | lfu: what goes when room is needed [reuse]\n"                                   \
+    "  --lanes N         1..8 threads that read [2]\n"                                                                 \
+    "  --chunk BYTES     of one read [256K]\n"                                                                         \
+    "  --check-records   compare the checksum of every record each time it is read\n"                                  \
+    "  --buffered        read through the page cache\n"                                                                \
     "  --throttle SPEED  read no faster than: sd | emmc | nvme | BYTES[K|M|G] a second (K = 1000)\n"                   \
-    "  --profile FILE    what happened, event by event, for `brainstorm profile` (FILE.json: a trace)\n"                                \
+    "  --profile FILE    what happened, event by event, for `brainstorm profile` (FILE.json: a trace)\n"               \
     "  --trace FILE      the same as a Chrome trace (JSON), for ui.perfetto.dev\n"
 
 typedef struct stream_options {
@@ -51,8 +51,6 @@ typedef enum stream_taken { STREAM_OTHER, STREAM_TAKEN, STREAM_WRONG } stream_ta
 stream_taken stream_options_value(stream_options *o, const char *name, const char *value, char *message, size_t bytes);
 /* An option without one. False: it is none of these. */
 bool stream_options_flag(stream_options *o, const char *name);
-/* The value of --slots alone. False: it is none. */
-bool stream_slots_parse(stream_options *o, const char *text);
 
 /* Fills the fields of `desc` about streaming; the rest is set already. For a percentage it makes a plan in `scratch`, which
  * is as before when this returns. */

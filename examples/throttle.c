@@ -1,13 +1,14 @@
 /* throttle.c: see throttle.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "throttle.h"
+
+#include "words.h"
+
 #if defined(__linux__)
 #include <sys/prctl.h>
 #endif
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* ---------------------------------------------------------------------------------------------------- time */
@@ -185,25 +186,12 @@ const bs_platform *throttle_platform(throttle *t)
 
 bool throttle_parse(const char *text, uint64_t *bytes_per_second)
 {
-    static const struct {
-        const char *name;
-        uint64_t bytes_per_second;
-    } devices[] = {{"sd", 50000000}, {"emmc", 250000000}, {"nvme", 1300000000}};
-    static const char units[] = "KMG";
-    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
-        if (strcmp(text, devices[i].name) == 0) {
-            *bytes_per_second = devices[i].bytes_per_second;
-            return true;
-        }
-    char *end;
-    double speed = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
-    if (speed < 0)
+    static const char *const devices[] = {"sd", "emmc", "nvme", NULL};
+    static const uint64_t speeds[] = {50000000, 250000000, 1300000000};
+    const int32_t device = word_name(text, devices);
+    double speed = 0;
+    if (device < 0 && (!word_bytes(text, 1000, &speed) || speed < 1000 || speed > 1e12))
         return false;
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    for (const char *u = units; unit && u <= unit; u++)
-        speed *= 1000;
-    if (end[unit ? 1 : 0] != 0 || speed < 1000 || speed > 1e12)
-        return false;
-    *bytes_per_second = (uint64_t)speed;
+    *bytes_per_second = device < 0 ? (uint64_t)speed : speeds[device];
     return true;
 }

@@ -2,7 +2,7 @@
  *
  * Owns: the time at which the simulated device is free. One device: it serves the reads of all threads and all files one
  *   after the other, and each takes at least latency + bytes / bandwidth. The real data are read meanwhile.
- * Relies on: another bs_platform underneath for everything, CLOCK_MONOTONIC for waiting (good to a few microseconds).
+ * Relies on: words.h; another bs_platform underneath for everything, CLOCK_MONOTONIC for waiting (good to a few microseconds).
  * Must never: make a read faster, or change what it gives.
  *
  *     throttle t;

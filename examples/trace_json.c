@@ -6,6 +6,7 @@
 #include "trace_json.h"
 
 #include "brainstorm.h"
+#include "json_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,19 +65,6 @@ struct trace_json {
 
 /* ---------------------------------------------------------------------------------------------------- writing */
 
-static void put_text(trace_json *t, const char *text)
-{
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(t->file, "\\%c", c);
-        else if (c < 0x20 || c > 0x7e)
-            fprintf(t->file, "\\u%04x", c);
-        else
-            fputc(c, t->file);
-    }
-}
-
 static void put_us(trace_json *t, const char *key, uint64_t ns)
 {
     fprintf(t->file, ",\"%s\":%" PRIu64 ".%03" PRIu64, key, ns / 1000, ns % 1000);
@@ -85,9 +73,9 @@ static void put_us(trace_json *t, const char *key, uint64_t ns)
 /* {"ph":..,"name":..,"pid":1,"tid":.. : the caller adds what it likes and ends with `end`. */
 static void begin(trace_json *t, char phase, const char *name, int32_t track)
 {
-    fprintf(t->file, "%s{\"ph\":\"%c\",\"name\":\"", t->any ? ",\n" : "", phase);
-    put_text(t, name);
-    fprintf(t->file, "\",\"pid\":1,\"tid\":%d", (int)track);
+    fprintf(t->file, "%s{\"ph\":\"%c\",\"name\":", t->any ? ",\n" : "", phase);
+    json_text(t->file, name);
+    fprintf(t->file, ",\"pid\":1,\"tid\":%d", (int)track);
     t->any = true;
 }
 
@@ -221,9 +209,9 @@ static void show_stall(trace_json *t, const bs_event *e, const named *unit)
     uint64_t start = e->start_ns, stop = e->end_ns;
     const int32_t track = place_leaf(t, &start, &stop);
     slice(t, track, "stall", "stall", start, stop);
-    fprintf(t->file, ",\"args\":{\"for\":\"");
-    put_text(t, unit->name);
-    fprintf(t->file, "\"}");
+    fprintf(t->file, ",\"args\":{\"for\":");
+    json_text(t->file, unit->name);
+    fputc('}', t->file);
     end(t);
 }
 
@@ -417,8 +405,10 @@ int trace_json_write(void *trace, const void *data, size_t bytes)
         if (want > 0 && t->have == want) {
             t->have = 0;
             t->failed = !take_record(t);
-            if (t->part == PART_HEADER)
-                t->part = PART_HEADER_REST, t->skip = t->header_rest;
+            if (t->part == PART_HEADER) {
+                t->part = PART_HEADER_REST;
+                t->skip = t->header_rest;
+            }
         }
     }
     t->failed = t->failed || ferror(t->file);

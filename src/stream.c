@@ -220,6 +220,12 @@ bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *fai
     return true;
 }
 
+/* Needed, and not there yet; what failed will never be. */
+static bool outstanding(const bs_slot *slot)
+{
+    return slot->needed && slot->state != BS_SLOT_READY && slot->failed == BS_OK;
+}
+
 /* Where units of one visit are used one after the other, the first may find no room because of the next. */
 void bs_stream_wait(bs_stream *s)
 {
@@ -231,7 +237,7 @@ void bs_stream_wait(bs_stream *s)
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
         uint64_t offset;
-        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+        if (!outstanding(slot))
             continue;
         if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
             return; /* it can be read */
@@ -298,7 +304,7 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
         uint64_t offset;
-        if (!slot->needed || slot->state == BS_SLOT_READY || slot->failed != BS_OK)
+        if (!outstanding(slot))
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
             bs_slots_begin(s, unit, offset, false, now);

@@ -2,22 +2,8 @@
 # test_minimal.sh - the smallest program does what it says, and is the same in the header, the README and examples/.
 set -u
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
-passed=0 failed=0
-work="$BUILD/tests/minimal"
-rm -rf "$work" && mkdir -p "$work" || exit 1
-
-# check NAME COMMAND...
-check() {
-    name=$1
-    shift
-    if "$@"; then
-        echo "ok $name"
-        passed=$((passed + 1))
-    else
-        echo "FAIL $name"
-        failed=$((failed + 1))
-    fi
-}
+. tests/checks.sh
+scratch minimal
 
 says() { # EXPECTED COMMAND...
     expected=$1
@@ -33,5 +19,4 @@ check "the program routes two patches each way" says "patches through 0, 1 and 4
 check "brainstorm.h shows examples/minimal.c" cmp "$work/header.c" examples/minimal.c
 check "README.md shows examples/minimal.c" cmp "$work/readme.c" examples/minimal.c
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+check_end

@@ -55,7 +55,8 @@ static bool read_vectors(const char *path)
 
 static bool open_streamed(int sequences, int rows_most, int threads, uint64_t slot_bytes, bool speculate)
 {
-    text_options o = {.model = MODEL, .prompt = "", .sequences = sequences, .threads = threads, .slot_bytes = slot_bytes, .speculate = speculate};
+    text_options o = {.model = MODEL, .prompt = "", .sequences = sequences, .threads = threads,
+                      .stream = {.slot_bytes = slot_bytes, .stream = {.speculation = speculate ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF}}};
     const bool ok = text_model_open(&model, &o, rows_most, NULL);
     if (!ok)
         printf("  %s\n", model.error.message);

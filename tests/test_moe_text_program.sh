@@ -2,22 +2,8 @@
 # test_moe_text_program.sh - the text program: the same text however it is run, prompts, and errors that say what is wrong.
 set -u
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
-passed=0 failed=0
-work="$BUILD/tests/moe_text_program"
-rm -rf "$work" && mkdir -p "$work" || exit 1
-
-# check NAME COMMAND...
-check() {
-    name=$1
-    shift
-    if "$@"; then
-        echo "ok $name"
-        passed=$((passed + 1))
-    else
-        echo "FAIL $name"
-        failed=$((failed + 1))
-    fi
-}
+. tests/checks.sh
+scratch moe_text_program
 
 # writes FILE OPTION... : standard output goes to FILE, messages to FILE.err
 writes() {
@@ -95,25 +81,44 @@ check "--help" writes help --help
 check "lists the options" grep -q -- '--temperature T' "$work/help"
 
 # Experts that come and go change nothing but the time.
-for slots in "200K" "600K --speculate off" "1M --policy lru --threads 2" "2M --policy lfu" "100M"; do
-    check "--slots $slots" eval "writes slots --length 600 --seed 3 --slots $slots"
-    check "writes the same" same plain slots
+check "a short text" writes short --length 150 --seed 3
+check "too few slots are refused" refuses 1 "arena slots" --slots 1
+least=$(sed -n 's/.* needs \([0-9]*\) bytes.*/\1/p' "$work/refused.err")
+check "and the least is named" test "$least" -gt 65536
+check "less is refused" refuses 1 "$least bytes" --slots $((least - 1))
+check "as a percentage too" refuses 1 "$least bytes" --slots 1%
+for slots in "$least" "600K --speculate off" "1M --policy lru --threads 2" "2M --policy lfu --speculate on" "50% --policy reuse" "100%" 100M \
+    "1M --lanes 1 --chunk 4K" "1M --lanes 8 --chunk 100000" "1M --lanes 3 --chunk 1G" "1M --throttle nvme" "1M --check-records" \
+    "1M --buffered --check-records --speculate auto"; do
+    check "--slots $slots" eval "writes slots --length 150 --seed 3 --slots $slots"
+    check "writes the same" same short slots
 done
+check "--slots 0, --throttle" writes slots --length 150 --seed 3 --slots 0 --throttle nvme --buffered --stats
+check "writes the same" same short slots
+check "and streams nothing" eval '! grep -q misses "$work/slots.err"'
 check "--slots, three texts" writes three_slots --sequences 3 --length 200 --seed 9 --prompt "Then " --slots 1M --stats
 check "writes the same" same three three_slots
-check "tells what was read" grep -q 'MB, .* a character' "$work/three_slots.err"
+check "tells what was read" grep -q '^read .* MB .*; slots: ' "$work/three_slots.err"
+check "for a character" grep -q 'KB read a character' "$work/three_slots.err"
+check "and what was there" grep -q 'hits, .* late, .* misses' "$work/three_slots.err"
 check "and how good guesses were" grep -q 'look-ahead: .* right' "$work/three_slots.err"
 check "--profile and --trace" writes profiled --length 600 --seed 3 --slots 1M --profile "$work/p.bin" --trace "$work/t.json"
 check "write the same" same plain profiled
 check "and a profile" test -s "$work/p.bin"
+check "that can be read" eval '$RUN "$BUILD/brainstorm" profile "$work/p.bin" >"$work/told" && grep -q ": 600 runs" "$work/told"'
 check "and a trace that names experts" grep -q 'layer3.expert' "$work/t.json"
 
-check "too few slots are refused" refuses 1 "slots" --slots 1K
-check "slots that are no number" refuses 2 "expected bytes, such as 600K or 2M" --slots 2G
+check "slots that are no number" refuses 2 "expected BYTES, with K, M or G" --slots 2T
+check "no lanes" refuses 2 "expected 1 .. 8" --lanes 0
+check "a chunk that is too small" refuses 2 "expected 4K .. 1G" --chunk 1K
+check "a device that nobody knows" refuses 2 "sd (50 MB/s)" --throttle tape
 check "a policy that does not run" refuses 2 "expected reuse, lru or lfu" --policy belady
-check "speculation that is neither" refuses 2 "expected on or off" --speculate yes
+check "speculation that is neither" refuses 2 "expected auto or off" --speculate yes
 check "a profile that cannot be made" refuses 1 "none/p: " --profile "$work/none/p"
 check "a trace that cannot be made" refuses 1 "none/t: " --trace "$work/none/t"
+check "a profile over the model" refuses 2 "the profile and the model are the same file" --model "$work/m" --profile "$work/m"
+check "a trace over the model" refuses 2 "the trace and the model are the same file" --model "$work/m" --trace "$work/m"
+check "a profile over the trace" refuses 1 "same file" --profile "$work/p" --trace "$work/p"
 check "an unknown option is refused" refuses 2 "unknown option --lenght" --lenght 5
 check "a word that is no option" refuses 2 "a prompt is --prompt TEXT" hello
 check "an option without its value" refuses 2 "expected a value" --seed
@@ -125,5 +130,4 @@ check "a missing model" refuses 1 "cannot be opened" --model "$work/none.gguf"
 check "another network's model" refuses 1 "models/sr2x.gguf" --model models/sr2x.gguf
 check "a prompt beyond ASCII" refuses 1 "character 4 (byte 195)" --prompt "caf$(printf '\303\251')"
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+check_end

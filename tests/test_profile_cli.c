@@ -132,6 +132,7 @@ static void test_profile_text(const synth_net *net)
     check(brainstorm("profile") == 2 && brainstorm("profile a b") == 2 && brainstorm("profile --what a") == 2,
           "profile takes one file");
     check(brainstorm("profile /nowhere/at.all") == 1 && says("cannot be opened"), "a file that is not there is said");
+    check(brainstorm("profile tests") == 1 && says("its size cannot be told"), "a folder is none");
     check(brainstorm("profile brainstorm.h") == 1 && says("not a profile"), "as is one that is no profile");
 }
 
@@ -173,6 +174,11 @@ static void test_replay(void)
               on_profile("replay %s --latency -1", "synth.bsp") == 2 && on_profile("replay %s --chunk", "synth.bsp") == 2 &&
               brainstorm("replay") == 2,
           "what is not understood is refused");
+    check(on_profile("replay %s --policy best", "synth.bsp") == 2 && says("--policy best: expected reuse, lru, lfu or belady") &&
+              on_profile("replay %s --chunk", "synth.bsp") == 2 && says("a value is missing: --chunk") &&
+              on_profile("replay %s --bandwith 1M", "synth.bsp") == 2 && says("no such option: --bandwith") &&
+              brainstorm("plan models/moe_text.gguf --lanes 9") == 2 && says("--lanes 9: expected 1 .. 8"),
+          "and told what was expected");
     check(on_profile("replay %s", "empty.bsp") != 0, "a profile without runs cannot be replayed");
 }
 

@@ -396,6 +396,17 @@ static int32_t take_next(void)
     return 1;
 }
 
+/* A while later: every lane goes on. False when none can. */
+static bool step_lanes(void)
+{
+    bool moved = false;
+    w.now += (uint64_t)check_below(50);
+    for (int32_t i = 0; i < w.n_lanes; i++)
+        moved = step_lane(&w.lanes[i]) || moved;
+    check_all();
+    return moved;
+}
+
 /* As complete_visit, in the order of the visit and never another one first. */
 static bool complete_in_order(void)
 {
@@ -408,12 +419,7 @@ static bool complete_in_order(void)
         if (taken)
             continue;
         wait();
-        w.now += (uint64_t)check_below(50);
-        bool moved = false;
-        for (int32_t i = 0; i < w.n_lanes; i++)
-            moved = step_lane(&w.lanes[i]) || moved;
-        check_all();
-        if (!moved)
+        if (!step_lanes())
             return false;
     }
     return false;
@@ -439,11 +445,7 @@ static bool complete_visit(void)
         release_all();
         if (!waits)
             return true;
-        w.now += (uint64_t)check_below(50);
-        for (int32_t i = 0; i < w.n_lanes; i++)
-            moved = step_lane(&w.lanes[i]) || moved;
-        check_all();
-        if (!moved)
+        if (!step_lanes() && !moved)
             return false;
     }
     return false;

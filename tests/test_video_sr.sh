@@ -17,29 +17,10 @@ if [ ! -f "$MODEL" ]; then
 fi
 
 W=96 H=72 FRAMES=3 # four cells of 64 pixels, three of them cut by the frame's edge
-passed=0 failed=0
-work="$BUILD/tests/video_sr"
-rm -rf "$work" && mkdir -p "$work" || exit 1
+. tests/checks.sh
+scratch video_sr
 clip="$work/clip.y4m"
 $RUN "$BUILD/demo_clip" --quiet --frames $FRAMES --width $W --height $H "$clip" || exit 1
-
-ok() {
-    echo "ok $1"
-    passed=$((passed + 1))
-}
-
-fail() {
-    echo "FAIL $1"
-    sed 's/^/  | /' "$work/message" 2>/dev/null | head -n 5
-    failed=$((failed + 1))
-}
-
-# check NAME COMMAND...
-check() {
-    name=$1
-    shift
-    if "$@"; then ok "$name"; else fail "$name"; fi
-}
 
 # sr ARGUMENT...: its exit status; standard error goes to $work/message.
 sr() {
@@ -261,5 +242,4 @@ check "... of every frame" holds "$work/map.y4m" $FRAMES "$twice"
 check "... and leaves the video alone" cmp "$plain" "$out"
 
 rm -rf "$work"
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+check_end

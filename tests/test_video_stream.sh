@@ -13,29 +13,10 @@ if [ ! -f "$MODEL" ]; then
     exit 0
 fi
 
-passed=0 failed=0
-work="$BUILD/tests/video_stream"
-rm -rf "$work" && mkdir -p "$work" || exit 1
+. tests/checks.sh
+scratch video_stream
 clip="$work/clip.y4m" out="$work/out.y4m" stats="$work/stats.json"
 $RUN "$BUILD/demo_clip" --quiet --frames 3 --width 144 --height 80 "$clip" || exit 1
-
-ok() {
-    echo "ok $1"
-    passed=$((passed + 1))
-}
-
-fail() {
-    echo "FAIL $1"
-    sed 's/^/  | /' "$work/message" 2>/dev/null | head -n 5
-    failed=$((failed + 1))
-}
-
-# check NAME COMMAND...
-check() {
-    name=$1
-    shift
-    if "$@"; then ok "$name"; else fail "$name"; fi
-}
 
 # sr ARGUMENT...: its exit status; standard error goes to $work/message.
 sr() {
@@ -205,5 +186,4 @@ if command -v "$PYTHON" >/dev/null; then
 fi
 
 rm -rf "$work"
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+check_end

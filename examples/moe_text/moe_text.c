@@ -1,13 +1,12 @@
 /* moe_text: writes text with a mixture of experts, one character a run.
  *
  * Owns: the flow from prompt to text and the messages of a run.
- * Relies on: text_options.h, text_model.h, text_sample.h, text_profile.h, text_report.h.
+ * Relies on: text_options.h, text_model.h, text_sample.h, text_report.h, stream_options.h.
  * Must never: write anything but text to standard output.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "text_model.h"
 #include "text_options.h"
-#include "text_profile.h"
 #include "text_report.h"
 #include "text_sample.h"
 
@@ -19,7 +18,7 @@
 typedef struct run {
     text_options options;
     text_model model;
-    text_profile profile;
+    stream_tools tools;
     text_sampler samplers[TEXT_MAX_SEQUENCES];
     int32_t rows[TEXT_MAX_ROWS]; /* what a run reads: each sequence's characters */
     char *texts;                 /* [sequences][length] */
@@ -124,9 +123,9 @@ static bool do_run(run *r)
     const size_t prompt = strlen(beginning(o)), most = (size_t)(TEXT_MAX_ROWS / o->sequences);
     if (!check_prompt(o))
         return false;
-    if (!text_profile_open(&r->profile, o))
-        return complain("", r->profile.message);
-    if (!text_model_open(&r->model, o, (int)(prompt < most ? prompt : most), r->profile.profile))
+    if (!stream_tools_open(&r->tools, &o->stream, &r->model.error))
+        return complain("", r->model.error.message);
+    if (!text_model_open(&r->model, o, (int)(prompt < most ? prompt : most), &r->tools))
         return complain(o->model, r->model.error.message);
     for (int s = 0; s < o->sequences; s++)
         text_sampler_open(&r->samplers[s], o->temperature, o->seed, s);
@@ -147,8 +146,8 @@ static bool close_run(run *r)
     uint64_t dropped = 0;
     text_model_close(&r->model);
     free(r->texts);
-    if (!text_profile_close(&r->profile, &dropped))
-        return complain("", r->profile.message);
+    if (!stream_tools_close(&r->tools, &dropped))
+        return complain("", "the profile or the trace could not be written whole");
     if (dropped > 0) {
         snprintf(text, sizeof text, "%llu events found no room and are missing", (unsigned long long)dropped);
         complain("profile", text);

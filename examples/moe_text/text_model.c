@@ -55,11 +55,14 @@ static void memory_cut(text_model *m, size_t fixed)
 /* -------------------------------------------------------------------------------------------------- plan */
 
 /* The model's extents are maxima; memory is taken for what this program will bind. */
-static bool graph_build(text_model *m, const char *path)
+static bool graph_build(text_model *m, const text_options *o, const stream_tools *tools)
 {
-    m->model = bs_model_open_file(&m->memory.persistent, NULL, path, &m->error);
-    if (!m->model || (m->streams && bs_model_can_stream(m->model, &m->error) != BS_OK))
+    const bool streams = o->stream.slot_bytes > 0 || o->stream.slot_percent > 0;
+    m->model = bs_model_open_file(&m->memory.persistent, tools ? tools->platform : NULL, o->model, &m->error);
+    if (!m->model || (streams && bs_model_can_stream(m->model, &m->error) != BS_OK))
         return false;
+    if (o->stream.buffered)
+        bs_model_use_buffered(m->model);
     const bs_graph_desc room = bs_model_graph_desc(m->model);
     m->graph = bs_graph_create(&m->memory.persistent, &room);
     if (!m->graph)
@@ -70,15 +73,9 @@ static bool graph_build(text_model *m, const char *path)
     return bs_model_build(m->model, m->graph, &desc, &m->error) == BS_OK;
 }
 
-static bool plan_make(text_model *m, const text_options *o, size_t fixed)
+static bool plan_make(text_model *m, const bs_plan_desc *desc)
 {
-    bs_plan_desc desc = {0};
-    desc.threads = o->threads;
-    desc.slot_bytes = o->slot_bytes;
-    bs_arena_init(&m->memory.persistent, "persistent", m->block, fixed);
-    if (!graph_build(m, o->model))
-        return false;
-    m->plan = bs_plan_create(&m->memory.persistent, m->graph, &desc, &m->error);
+    m->plan = bs_plan_create(&m->memory.persistent, m->graph, desc, &m->error);
     if (!m->plan)
         return false;
     bs_plan_sizes(m->plan, &m->planned);
@@ -86,16 +83,28 @@ static bool plan_make(text_model *m, const text_options *o, size_t fixed)
     return true;
 }
 
-/* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
-static bool plan_twice(text_model *m, const text_options *o)
+/* A block of `bytes`, and in the first `fixed` of them the model and its graph. */
+static bool model_load(text_model *m, const text_options *o, const stream_tools *tools, size_t fixed, size_t bytes)
 {
-    if (!memory_take(m, FIXED_BYTES) || !plan_make(m, o, FIXED_BYTES))
-        return false;
     bs_model_close(m->model);
     m->model = NULL;
+    if (!memory_take(m, bytes))
+        return false;
+    bs_arena_init(&m->memory.persistent, "persistent", m->block, fixed);
+    return graph_build(m, o, tools);
+}
+
+/* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
+static bool plan_twice(text_model *m, const text_options *o, const stream_tools *tools)
+{
+    bs_plan_desc desc = {.threads = o->threads};
+    if (!model_load(m, o, tools, FIXED_BYTES, FIXED_BYTES) ||
+        !stream_options_plan(&o->stream, &m->memory.persistent, m->graph, &desc, &m->error) || !plan_make(m, &desc))
+        return false;
     const bs_sizes *s = &m->planned;
     const size_t fixed = (size_t)(m->fixed_bytes + s->persistent + BS_ALIGNMENT);
-    if (!memory_take(m, fixed + (size_t)(s->transient + s->staging + s->slots) + 3 * BS_ALIGNMENT) || !plan_make(m, o, fixed))
+    const size_t bytes = fixed + (size_t)(s->transient + s->staging + s->slots) + 3 * BS_ALIGNMENT;
+    if (!model_load(m, o, tools, fixed, bytes) || !plan_make(m, &desc))
         return false;
     memory_cut(m, fixed);
     return true;
@@ -108,17 +117,15 @@ static bool bind_sequences(text_model *m)
     return bs_bind(m->session, "past", &past, &m->error) == BS_OK && bs_bind(m->session, "logits", &logits, &m->error) == BS_OK;
 }
 
-bool text_model_open(text_model *m, const text_options *o, int rows_most, bs_profile *profile)
+bool text_model_open(text_model *m, const text_options *o, int rows_most, const stream_tools *tools)
 {
     memset(m, 0, sizeof *m);
     m->sequences = o->sequences;
     m->rows_most = rows_most;
-    m->streams = o->slot_bytes > 0;
-    if (!plan_twice(m, o))
+    if (!plan_twice(m, o, tools))
         return false;
-    const bs_session_desc desc = {.weights = bs_model_weights(m->model),
-                                  .stream = {.policy = o->policy, .speculation = o->speculate ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF},
-                                  .profile = profile};
+    bs_session_desc desc = {.weights = bs_model_weights(m->model)};
+    stream_options_session(&o->stream, tools, &desc);
     m->session = bs_session_create(&m->memory, m->plan, &desc, &m->error);
     return m->session != NULL && bind_sequences(m);
 }

@@ -1,6 +1,6 @@
 /* text_model.h: the network of moe_text: sequences of characters in, the next character's logits out.
  * Owns: the memory of one session in one block, the rows of a run, how far each sequence is.
- * Relies on: the library. Must never: take memory after text_model_open. */
+ * Relies on: the library, stream_options.h. Must never: take memory after text_model_open. */
 #ifndef TEXT_MODEL_H
 #define TEXT_MODEL_H
 
@@ -21,7 +21,6 @@ typedef struct text_model {
     uint8_t *block;
     uint64_t fixed_bytes, block_bytes;
     int sequences, rows_most;
-    bool streams; /* experts come and go */
     int32_t past[TEXT_MAX_SEQUENCES];
     float logits[TEXT_MAX_SEQUENCES][TEXT_CODES]; /* of the last run */
 } text_model;
@@ -30,8 +29,8 @@ typedef struct text_model {
 int text_code(char c);
 char text_character(int code);
 
-/* rows_most: characters of a sequence in one run, at most TEXT_MAX_ROWS / sequences. profile: may be NULL. */
-bool text_model_open(text_model *model, const text_options *options, int rows_most, bs_profile *profile);
+/* rows_most: characters of a sequence in one run, at most TEXT_MAX_ROWS / sequences. tools must outlive the model; may be NULL. */
+bool text_model_open(text_model *model, const text_options *options, int rows_most, const stream_tools *tools);
 void text_model_close(text_model *model);
 /* Every sequence grows by `rows` characters: those of sequence s are codes[s * rows ..]. */
 bool text_model_run(text_model *model, const int32_t *codes, int rows);

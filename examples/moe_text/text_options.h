@@ -1,10 +1,10 @@
 /* text_options.h: the command line of moe_text.
- * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for the names of policies.
+ * Owns: the list of options, their texts and checks. Relies on: stream_options.h for --slots and what goes with it, words.h.
  * Must never: open anything. */
 #ifndef TEXT_OPTIONS_H
 #define TEXT_OPTIONS_H
 
-#include "brainstorm.h"
+#include "stream_options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,10 +19,8 @@ typedef struct text_options {
     double temperature;
     uint64_t seed;
     int threads;
-    uint64_t slot_bytes; /* for the weights of experts; 0: all stay */
-    int policy;          /* bs_policy */
-    bool speculate, stats, help;
-    const char *profile, *trace;
+    bool stats, help;
+    stream_options stream;
 } text_options;
 
 /* Returns NULL when all is well, else what is wrong (in `message`, or a constant). */

@@ -33,21 +33,14 @@ static void guesses(bs_session *session)
 
 static void reads(const text_model *m, double characters)
 {
-    const double mb = 1.0 / (1 << 20), ms = 1e-6;
-    bs_stream_plan plan;
-    bs_stream_stats s;
-    bs_plan_stream_get(m->plan, &plan);
-    bs_session_stream_stats(m->session, &s);
-    const uint64_t uses = s.hits + s.late + s.misses;
-    fprintf(stderr, "experts  %d of %.2f MB in %.2f MB of slots (at least %.2f)\n", (int)plan.units, (double)plan.all_bytes * mb,
-            (double)plan.slot_bytes * mb, (double)plan.least_bytes * mb);
-    fprintf(stderr, "uses     %llu: %.1f %% there, %.1f %% on their way, %.1f %% missed\n", (unsigned long long)uses,
-            percent(s.hits, uses), percent(s.late, uses), percent(s.misses, uses));
-    fprintf(stderr, "read     %.1f MB, %.1f KB a character, %s; %.1f %% for nothing\n", (double)s.bytes_read * mb,
-            characters > 0 ? (double)s.bytes_read / 1024 / characters : 0, s.direct ? "past the page cache" : "through the page cache",
-            percent(s.bytes_wasted, s.bytes_read));
-    fprintf(stderr, "waited   %.1f ms for experts; lanes read %.1f ms and prepared %.1f ms\n", (double)s.stall_ns * ms,
-            (double)s.read_ns * ms, (double)s.prepare_ns * ms);
+    stream_facts facts;
+    stream_facts_get(&facts, m->plan, m->session);
+    if (facts.plan.slot_bytes == 0)
+        return;
+    stream_summary(stderr, &facts);
+    fprintf(stderr, "%.1f KB read a character; lanes read for %.1f ms and prepared for %.1f ms\n",
+            characters > 0 ? (double)facts.stats.bytes_read / 1024 / characters : 0, (double)facts.stats.read_ns * 1e-6,
+            (double)facts.stats.prepare_ns * 1e-6);
     guesses(m->session);
 }
 
@@ -56,6 +49,5 @@ void text_report(const text_model *m, double prompt_characters, double prompt_se
     speed("prompt", prompt_characters, prompt_seconds);
     speed("text", characters, seconds);
     memory(m);
-    if (m->streams)
-        reads(m, prompt_characters + characters);
+    reads(m, prompt_characters + characters);
 }

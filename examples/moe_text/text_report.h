@@ -1,5 +1,5 @@
 /* text_report.h: what a run of moe_text cost, for people.
- * Owns: the words. Relies on: text_model.h. Must never: write to standard output. */
+ * Owns: the words. Relies on: text_model.h, stream_options.h. Must never: write to standard output. */
 #ifndef TEXT_REPORT_H
 #define TEXT_REPORT_H
 

@@ -1,14 +1,15 @@
 /* options.c: see options.h. */
 #include "options.h"
 
+#include "words.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char *const route_names[] = {"auto", "bicubic", "small", "large", "exit1", "exit2"};
-static const char *const conv_names[] = {"auto", "direct", "winograd"};
-static const char *const order_names[] = {"auto", "breadth", "depth"};
-static const char *const tier_names[] = {"auto", "scalar", "avx2", "avx512", "neon"};
+static const char *const route_names[] = {"auto", "bicubic", "small", "large", "exit1", "exit2", NULL};
+static const char *const conv_names[] = {"auto", "direct", "winograd", NULL};
+static const char *const order_names[] = {"auto", "breadth", "depth", NULL};
+static const char *const tier_names[] = {"auto", "scalar", "avx2", "avx512", "neon", NULL};
 
 const char *options_route_name(video_route route)
 {
@@ -44,27 +45,6 @@ const char *options_usage(void)
            "ffmpeg -v error -i in.mp4 -f yuv4mpegpipe - | video_sr - - | ffmpeg -f yuv4mpegpipe -i - out.mp4\n";
 }
 
-/* Index of `text` in a list, -1 when it is not there. */
-static int lookup(const char *text, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(text, names[i]) == 0)
-            return i;
-    return -1;
-}
-
-static bool number(const char *text, double low, double high, double *value)
-{
-    char *end;
-    *value = strtod(text, &end);
-    return *text != 0 && *end == 0 && *value >= low && *value <= high;
-}
-
-static bool whole_number(const char *text, double low, double high, double *value)
-{
-    return number(text, low, high, value) && *value == (double)(int64_t)*value;
-}
-
 static const char *complain(char *message, size_t bytes, const char *option, const char *value, const char *expected)
 {
     snprintf(message, bytes, "%s %.60s: expected %s", option, value, expected);
@@ -74,8 +54,8 @@ static const char *complain(char *message, size_t bytes, const char *option, con
 /* Options that take a value. Returns NULL when it was taken. */
 static const char *take(video_options *o, const char *name, const char *value, char *message, size_t bytes)
 {
-    double n = 0;
-    int i = 0;
+    int64_t n = 0;
+    int32_t i = 0;
     if (strcmp(name, "--model") == 0)
         o->model = value;
     else if (strcmp(name, "--map") == 0)
@@ -85,34 +65,34 @@ static const char *take(video_options *o, const char *name, const char *value, c
     else if (strcmp(name, "--stats") == 0)
         o->stats = value;
     else if (strcmp(name, "--quality") == 0) {
-        if (!number(value, 0, 100, &o->quality))
+        if (!word_number(value, 0, 100, &o->quality))
             return complain(message, bytes, name, value, "0 .. 100");
     } else if (strcmp(name, "--threads") == 0) {
-        if (!whole_number(value, 1, 64, &n))
+        if (!word_whole(value, 1, 64, &n))
             return complain(message, bytes, name, value, "1 .. 64");
         o->threads = (int)n;
     } else if (strcmp(name, "--frames") == 0) {
-        if (!whole_number(value, 1, 1e15, &n))
+        if (!word_whole(value, 1, 1e15, &n))
             return complain(message, bytes, name, value, "a positive number");
-        o->frames = (int64_t)n;
+        o->frames = n;
     } else if (strcmp(name, "--tile") == 0) {
-        if (!whole_number(value, 8, 8192, &n))
+        if (!word_whole(value, 8, 8192, &n))
             return complain(message, bytes, name, value, "8 .. 8192");
         o->tile = (int)n;
     } else if (strcmp(name, "--route") == 0) {
-        if ((i = lookup(value, route_names, 6)) < 0)
+        if ((i = word_name(value, route_names)) < 0)
             return complain(message, bytes, name, value, "auto, bicubic, small or large");
         o->route = (video_route)i;
     } else if (strcmp(name, "--tier") == 0) {
-        if ((i = lookup(value, tier_names, 5)) < 0)
+        if ((i = word_name(value, tier_names)) < 0)
             return complain(message, bytes, name, value, "auto, scalar, avx2, avx512 or neon");
         o->tier = (bs_tier)i;
     } else if (strcmp(name, "--conv") == 0) {
-        if ((i = lookup(value, conv_names, 3)) < 0)
+        if ((i = word_name(value, conv_names)) < 0)
             return complain(message, bytes, name, value, "auto, direct or winograd");
         o->conv = (bs_conv_choice)i;
     } else if (strcmp(name, "--order") == 0) {
-        if ((i = lookup(value, order_names, 3)) < 0)
+        if ((i = word_name(value, order_names)) < 0)
             return complain(message, bytes, name, value, "auto, breadth or depth");
         o->order = (bs_order)i;
     } else {

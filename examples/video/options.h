@@ -1,6 +1,6 @@
 /* options.h: the command line of video_sr.
  * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for tier names, stream_options.h for --slots
- *   and what goes with it.
+ *   and what goes with it, words.h.
  * Must never: open anything. */
 #ifndef OPTIONS_H
 #define OPTIONS_H

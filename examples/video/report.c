@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include "canvas.h"
+#include "json_text.h"
 #include "png.h"
 
 #include <math.h>
@@ -38,16 +39,11 @@ static void json_number(FILE *f, const char *key, double value)
         fprintf(f, "  \"%s\": null,\n", key);
 }
 
-static void json_text(FILE *f, const char *key, const char *text)
+static void json_word(FILE *f, const char *key, const char *text)
 {
-    fprintf(f, "  \"%s\": \"", key);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', f);
-        if ((unsigned char)*text >= 32)
-            fputc(*text, f);
-    }
-    fprintf(f, "\",\n");
+    fprintf(f, "  \"%s\": ", key);
+    json_text(f, text);
+    fprintf(f, ",\n");
 }
 
 static void json_routes(FILE *f, const upscaler_tallies *t)
@@ -83,9 +79,9 @@ bool report_json(const char *path, const run_facts *r)
         return false;
     const upscaler *u = r->up;
     fprintf(f, "{\n");
-    json_text(f, "model", r->options->model);
-    json_text(f, "route", options_route_name(r->options->route));
-    json_text(f, "tier", bs_tier_name(r->options->tier ? r->options->tier : bs_tier_best()));
+    json_word(f, "model", r->options->model);
+    json_word(f, "route", options_route_name(r->options->route));
+    json_word(f, "tier", bs_tier_name(r->options->tier ? r->options->tier : bs_tier_best()));
     fprintf(f, "  \"threads\": %d,\n  \"quality\": %g,\n  \"width\": %d,\n  \"height\": %d,\n  \"frames\": %lld,\n", r->options->threads,
             r->options->quality, r->out->width, r->out->height, (long long)r->frames);
     json_number(f, "seconds", r->seconds);
