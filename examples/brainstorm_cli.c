@@ -384,10 +384,9 @@ static int plan(int count, char **words)
     const bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) && make_plan(&l, &o.desc, &o.stream, &error);
     if (good)
         print_plan(&l, &o.desc);
-    if (good && o.desc.slot_bytes > 0)
-        cli_stream(l.plan);
+    const int status = !good ? cli_fail(&error) : o.desc.slot_bytes > 0 ? cli_stream(l.plan) : EXIT_SUCCESS;
     release(&l);
-    return good ? EXIT_SUCCESS : cli_fail(&error);
+    return status;
 }
 
 /* --------------------------------------------------------------------------------------------------- main */

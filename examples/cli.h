@@ -33,8 +33,8 @@ const char *cli_size(uint64_t bytes);
 /* Room for one more item of `size` bytes behind `count`; false when memory is out. */
 bool cli_grow(void **items, size_t *room, size_t count, size_t size);
 
-/* What the plan streams: units, stages, sizes. */
-void cli_stream(const bs_plan *plan);
+/* What the plan streams: units, stages, sizes. Returns the exit status. */
+int cli_stream(const bs_plan *plan);
 
 extern const char *const cli_policies[]; /* names in the order of bs_policy; ended by NULL */
 

@@ -17,12 +17,14 @@ static void print_units(const bs_plan *plan, const bs_stream_plan *stream)
     }
 }
 
-static void print_stages(const bs_plan *plan, const bs_stream_plan *stream)
+static bool print_stages(const bs_plan *plan, const bs_stream_plan *stream)
 {
     bs_stream_stage_facts stage;
     int32_t *units = malloc((size_t)(stream->units + 1) * sizeof *units);
+    if (!units)
+        return false;
     printf("\nstages (in the order of a run)\n");
-    for (int32_t s = 0; units && s < stream->stages && bs_plan_stage_get(plan, s, &stage, NULL) == BS_OK; s++) {
+    for (int32_t s = 0; s < stream->stages && bs_plan_stage_get(plan, s, &stage, NULL) == BS_OK; s++) {
         if (stage.router)
             printf("%4d  what router %d chose of units", (int)s, (int)stage.router);
         else
@@ -34,19 +36,22 @@ static void print_stages(const bs_plan *plan, const bs_stream_plan *stream)
         printf("\n");
     }
     free(units);
+    return true;
 }
 
-void cli_stream(const bs_plan *plan)
+int cli_stream(const bs_plan *plan)
 {
     bs_stream_plan stream;
     bs_plan_stream_get(plan, &stream);
     if (stream.slot_bytes == 0) {
         printf("\nstreaming: nothing can be; no block that is left in the plan has weights\n");
-        return;
+        return EXIT_SUCCESS;
     }
     printf("\nstreaming: slots of %llu bytes, %.1f %% of all weights of blocks (%llu); the least is %llu\n",
            (unsigned long long)stream.slot_bytes, 100.0 * (double)stream.slot_bytes / (double)stream.all_bytes,
            (unsigned long long)stream.all_bytes, (unsigned long long)stream.least_bytes);
     print_units(plan, &stream);
-    print_stages(plan, &stream);
+    if (print_stages(plan, &stream))
+        return EXIT_SUCCESS;
+    return cli_fail(&(bs_error){.message = "no memory to list stages"});
 }
