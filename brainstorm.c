@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 197a9d1e1a8fa85c63a72f340b4e011bef35ec0285ff0565620c46e8d5edb7a9
+ * sha256 of the parts: aa55a0ec8b5d3786463d19e786e65091838f827a0846f7b7da95771396099e60
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17035,9 +17035,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
+    /* A right guess would have had to make room all the same; and another guess may have brought this one back. */
     if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
-        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5)); /* a right guess would have had to make
-                                                            room all the same; another guess may have brought it back */
+        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5));
     slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)

@@ -130,9 +130,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         gain(s, spared(s, unit, now));
+    /* A right guess would have had to make room all the same; and another guess may have brought this one back. */
     if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
-        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5)); /* a right guess would have had to make
-                                                            room all the same; another guess may have brought it back */
+        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5));
     slot->evicted_for = -1;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->needed[i] == unit)
