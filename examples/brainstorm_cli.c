@@ -130,6 +130,11 @@ static void print_facts(const loaded *l, const char *path)
     printf(f.scale > 1 ? ", enlarges %d times\n" : "\n", f.scale);
     printf("file      %s, %llu bytes, version %d, op set %d, aligned to %llu\n", path, (unsigned long long)f.file_bytes,
            f.version, f.opset, (unsigned long long)f.alignment);
+    bs_error why = {0};
+    if (bs_model_can_stream(model, &why) == BS_OK)
+        printf("stream    %s reads, aligned to %u\n", f.direct ? "direct" : "buffered", (unsigned)f.fetch_alignment);
+    else
+        printf("stream    no: %s\n", why.message);
     printf("holds     %d nodes, %d values, %d blocks, %d weights of %llu bytes\n", f.nodes, f.values, f.blocks, f.weights,
            (unsigned long long)f.weight_bytes);
     printf("memory    %zu bytes for the file's index, %zu for its graph\n", l->model_memory.arena.high_water,
