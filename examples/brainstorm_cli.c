@@ -131,7 +131,7 @@ static void print_facts(const loaded *l, const char *path)
     printf("file      %s, %llu bytes, version %d, op set %d, aligned to %llu\n", path, (unsigned long long)f.file_bytes,
            f.version, f.opset, (unsigned long long)f.alignment);
     bs_error why = {0};
-    if (bs_model_can_stream(model, &why) == BS_OK)
+    if (bs_model_can_stream(l->model, &why) == BS_OK)
         printf("stream    %s reads, aligned to %u\n", f.direct ? "direct" : "buffered", (unsigned)f.fetch_alignment);
     else
         printf("stream    no: %s\n", why.message);
