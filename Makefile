@@ -88,8 +88,10 @@ ifdef TEST
     $(error no test is named $(TEST))
   endif
 else
+  # Tests that start no thread: the thread sanitizer would only make them slow.
+  THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream y4m)
   # Python tests read what the library writes; a cross or sanitized build adds nothing to them.
-  TESTS := $(TEST_C) $(TEST_SH) $(if $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH)),,$(TEST_PY))
+  TESTS := $(if $(filter thread,$(SANITIZE)),$(filter-out $(THREADLESS),$(TEST_C)),$(TEST_C)) $(TEST_SH) $(if $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH)),,$(TEST_PY))
 endif
 
 LIBRARY := $(BUILD)/libbrainstorm.a
