@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: aa55a0ec8b5d3786463d19e786e65091838f827a0846f7b7da95771396099e60
+ * sha256 of the parts: 88a93cd7de5b58deb798061e991ad5d2f805ed4c7377477f0d21069d103c4751
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17287,7 +17287,9 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         return GUESS_NOT_WORTH;
     const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
     const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
-    const double hidden = read < until ? read : until, worth = p * hidden - in_the_way;
+    const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
+    const double hidden = !known ? 0 : read < until ? read : until;
+    const double worth = p * hidden - in_the_way;
     uint64_t offset;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;

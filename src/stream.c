@@ -382,7 +382,9 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         return GUESS_NOT_WORTH;
     const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
     const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
-    const double hidden = read < until ? read : until, worth = p * hidden - in_the_way;
+    const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
+    const double hidden = !known ? 0 : read < until ? read : until;
+    const double worth = p * hidden - in_the_way;
     uint64_t offset;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
         return GUESS_NOT_WORTH;
