@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 88a93cd7de5b58deb798061e991ad5d2f805ed4c7377477f0d21069d103c4751
+ * sha256 of the parts: 272d9d85956a753205a551f3cbcf2a3356ca5da74a14d60b21fe592ee860232b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16969,6 +16969,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
+    s->miss_rate = 1; /* until it is known that visits do not wait, guesses stand in their way */
     s->stage = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;

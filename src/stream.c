@@ -64,6 +64,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
+    s->miss_rate = 1; /* until it is known that visits do not wait, guesses stand in their way */
     s->stage = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
