@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 272d9d85956a753205a551f3cbcf2a3356ca5da74a14d60b21fe592ee860232b
+ * sha256 of the parts: 65f9c76bd66dc8b85a4f9889e3b31b36852672778e8aacd17ddb703c00a5535c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22646,15 +22646,24 @@ static uint64_t state_bytes(const bs_plan *p, int32_t node)
     return bytes;
 }
 
-/* Everything persistent. s: NULL while counting. States come last: a caller that binds its own pays for them all
+/* What is carved for a session: counted with it, too, without a session at hand (which is large). */
+typedef struct session_parts {
+    int64_t *dims, *dropped;
+    bs_buffer *bound;
+    uint8_t **state, *weights, *store;
+    uint64_t *state_bytes, *path_ns;
+    bs_route_callback *callbacks;
+    int8_t **chosen;
+    int32_t *counts, *route_counts, **offsets, **past;
+    bs_context *contexts;
+} session_parts;
+
+/* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
  * the same, since the plan cannot know. */
-static void carve_session(bs_carver *c, const bs_plan *p, bs_session *s)
+static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
     const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
-    bs_session unused;
-    if (!s)
-        s = &unused;
     s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
     s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
     s->state = bs_carve(c, nodes, sizeof(uint8_t *));
@@ -22666,7 +22675,7 @@ static void carve_session(bs_carver *c, const bs_plan *p, bs_session *s)
     s->path_ns = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
     s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
     s->contexts = bs_carve(c, threads, sizeof(bs_context));
-    carve_context(c, p, c->base ? &s->root : NULL, false);
+    carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads; t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
@@ -22687,9 +22696,7 @@ static void carve_session(bs_carver *c, const bs_plan *p, bs_session *s)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
     s->weights = bs_carve(c, p->weight_bytes, 1);
-    uint8_t *store = bs_carve(c, bs_store_bytes(p), 1);
-    if (c->base)
-        s->store.base = (uint8_t **)(void *)store;
+    s->store = bs_carve(c, bs_store_bytes(p), 1);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         uint8_t *memory = bs_session_is_state(p, n) ? bs_carve(c, state_bytes(p, n), 1) : NULL;
         if (s->state) {
@@ -22699,11 +22706,31 @@ static void carve_session(bs_carver *c, const bs_plan *p, bs_session *s)
     }
 }
 
+static void take_parts_over(bs_session *s, const session_parts *parts)
+{
+    s->dims = parts->dims;
+    s->dropped = parts->dropped;
+    s->bound = parts->bound;
+    s->state = parts->state;
+    s->weights = parts->weights;
+    s->store.base = (uint8_t **)(void *)parts->store;
+    s->state_bytes = parts->state_bytes;
+    s->path_ns = parts->path_ns;
+    s->callbacks = parts->callbacks;
+    s->chosen = parts->chosen;
+    s->counts = parts->counts;
+    s->route_counts = parts->route_counts;
+    s->offsets = parts->offsets;
+    s->past = parts->past;
+    s->contexts = parts->contexts;
+}
+
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
     bs_carver c = {NULL, 0};
     bs_carve(&c, 1, sizeof(bs_session));
-    carve_session(&c, plan, NULL);
+    session_parts parts;
+    carve_session(&c, plan, &parts, NULL);
     sizes->persistent = c.used;
     sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
     sizes->staging = plan->staging_bytes;
@@ -22731,7 +22758,9 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     bs_session *s = bs_carve(&c, 1, sizeof *s);
     s->plan = plan;
     s->graph = plan->graph;
-    carve_session(&c, plan, s);
+    session_parts parts;
+    carve_session(&c, plan, &parts, &s->root);
+    take_parts_over(s, &parts);
     s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
     if (sizes->transient && !s->transient)
         return NULL;
