@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 65f9c76bd66dc8b85a4f9889e3b31b36852672778e8aacd17ddb703c00a5535c
+ * sha256 of the parts: 83a8060480d1a1b0df3fcf8add8a6cf60caa6baba5fbd77b28f62fe503b98d40
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21220,10 +21220,13 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
         zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
 }
 
-/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. */
+/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing (the
+ * last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
 static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 {
     const int32_t h = o->dim[1], w = o->dim[2];
+    if (h <= 0 || w <= 0)
+        return;
     const int32_t top = o->frame_y == 0 ? -margin : 0, bottom = o->frame_y + h == o->frame_h ? h + margin : h;
     const int32_t left = o->frame_x == 0 ? -margin : 0, right = o->frame_x + w == o->frame_w ? w + margin : w;
     zero_image(o, (bs_rect){top, 0, left, right});

@@ -255,10 +255,13 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
         zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
 }
 
-/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. */
+/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing (the
+ * last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
 static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 {
     const int32_t h = o->dim[1], w = o->dim[2];
+    if (h <= 0 || w <= 0)
+        return;
     const int32_t top = o->frame_y == 0 ? -margin : 0, bottom = o->frame_y + h == o->frame_h ? h + margin : h;
     const int32_t left = o->frame_x == 0 ? -margin : 0, right = o->frame_x + w == o->frame_w ? w + margin : w;
     zero_image(o, (bs_rect){top, 0, left, right});
