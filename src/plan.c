@@ -143,7 +143,6 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
     p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
     p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    p->max_units = l.max_units;
     p->max_stage_units = l.max_stage_units;
     if (plan_make(p, memory + l.at_workspace, error))
         return p;

@@ -106,7 +106,7 @@ struct bs_plan {
     bs_domain_plan domains[BS_MAX_DOMAINS];
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units, max_units, max_stage_units;
+    int32_t n_units, n_stages, n_stage_units, max_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
