@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: da4abfe17c5aeed7329276d89db3072c26e3eff31007334c8c47734f7457d267
+ * sha256 of the parts: b9826604aadc393bcc11e9d22a79b935231284f6c02f425608b9b394c91bac03
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1591,9 +1591,9 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
-#define BS_OUTER_PIXELS_1 6
+#define BS_OUTER_PIXELS_1 5
 #define BS_OUTER_PIXELS_2 4
-#define BS_OUTER_UPTO_1(M) BS_UPTO_6(M, 1)
+#define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
@@ -5424,9 +5424,9 @@ typedef struct bs_line_pair {
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
-#define BS_OUTER_PIXELS_1 6
+#define BS_OUTER_PIXELS_1 5
 #define BS_OUTER_PIXELS_2 4
-#define BS_OUTER_UPTO_1(M) BS_UPTO_6(M, 1)
+#define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
@@ -16407,6 +16407,14 @@ void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guess
 /* for_guess: the unit that takes the place, when it is a guess; else -1. */
 void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
+/* stream.c: the next chunk of a unit that is loading; false: none now. */
+bool bs_stream_issue(bs_stream *stream, int32_t unit, bs_stream_chunk *chunk);
+/* How long the visit in progress has stood still. */
+uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
+
+/* stream_guess.c: a chunk of what is worth guessing; false: nothing is. */
+bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+
 /* stream_predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
 double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
@@ -16902,22 +16910,167 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
 }
 /* ==== end src/stream_predict.c ================================================================ */
 
+/* ==== begin src/stream_guess.c ================================================================ */
+/* stream_guess.c - what is worth reading before it is needed.
+ *
+ * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
+ * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
+ * what is needed sooner.
+ * Relies on stream_slots.c and stream_predict.c. Must never be asked while the run waits for something that could be read. */
+/* #include "stream.h" */
+
+#define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
+#define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
+
+/* While what the run waits for is being prepared, storage is idle. */
+static double waiting_for_lanes(const bs_stream *s)
+{
+    double ns = 0;
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
+        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
+            ns = chunk;
+    }
+    return ns;
+}
+
+/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
+{
+    double ns = 0;
+    for (int32_t d = 0; d < ahead; d++) {
+        const double stage = s->stage < 0 ? -1 : s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
+        if (stage < 0)
+            return (double)INFINITY;
+        ns += stage;
+    }
+    ns += waiting_for_lanes(s);
+    const double gone = (double)(now - s->visit_ns) - (double)bs_stream_stalled(s, now);
+    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
+}
+
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
+ * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
+ * out not to need would be a better victim then. */
+static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+{
+    const double later = p > STREAM_LIKELY ? 1 - p : 1;
+    double ns = 0;
+    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
+        const int32_t far = s->distance[u];
+        const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        if (far <= ahead && needed >= p)
+            return (double)INFINITY; /* it is needed sooner, and no less likely */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
+    }
+    return ns;
+}
+
+/* The next visit's demand waits for a chunk of a wrong guess that is still being read then. */
+static double delay(const bs_stream *s, int32_t unit, uint64_t now)
+{
+    const double until = time_until(s, 1, now);
+    const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
+    return s->miss_rate * (chunk > until ? chunk - until : read > until ? chunk / 2 : 0);
+}
+
+typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
+
+static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now,
+                              bs_stream_chunk *chunk)
+{
+    const int32_t unit = s->facts.uses[use];
+    const bs_slot *slot = &s->slots[unit];
+    const bool begun = slot->state == BS_SLOT_LOADING;
+    if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
+        s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
+        return GUESS_NOT_WORTH;
+    const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
+    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
+    const double hidden = !known ? 0 : read < until ? read : until;
+    const double worth = p * hidden - in_the_way;
+    uint64_t offset;
+    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
+        return GUESS_NOT_WORTH;
+    if (begun)
+        return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
+    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
+        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, offset, bytes, ahead, p))
+        return GUESS_NO_ROOM;
+    bs_slots_begin(s, unit, offset, true, now);
+    return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
+}
+
+/* The likeliest unit of a stage that has not been tried; score: scratch, -1 = tried. */
+static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
+{
+    int32_t best = -1;
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
+        if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+            best = k;
+    return best;
+}
+
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
+ * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
+static bool is_pressed(const bs_stream *s, uint64_t now)
+{
+    const double next = time_until(s, 1, now);
+    double reading = 0, until = next;
+    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
+        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
+        const bs_stream_stage *facts = &s->facts.stages[stage];
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
+            const int32_t unit = s->facts.uses[k];
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
+        }
+        if (reading > 0 && next + STREAM_SLACK * reading >= until)
+            return true;
+        until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
+    }
+    return false;
+}
+
+bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
+{
+    const bool pressed = is_pressed(s, now);
+    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
+        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
+        const bs_stream_stage *facts = &s->facts.stages[stage];
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
+            s->score[k] = bs_predict_use(s, stage, k);
+        for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
+            const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
+            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
+            if (result == GUESS_ISSUED)
+                return true;
+            if (result == GUESS_NO_ROOM && facts->router == 0)
+                return false; /* what is needed later has less right to the room */
+            s->score[k] = -1;
+        }
+    }
+    return false;
+}
+/* ==== end src/stream_guess.c ================================================================== */
+
 /* ==== begin src/stream.c ====================================================================== */
 /* stream.c - the queue: what is read next.
  *
  * Demand goes first, always: while a unit that the visit in progress needs is not there, nothing is read for a guess.
- * Guesses fill the time in which storage would be idle, and only when they pay: what a read saves if it is right, against
- * what it delays if it is wrong and what the evicted would have saved. What was passed by is dropped, a guess that turns
+ * Guesses fill the time in which storage would be idle (stream_guess.c). What was passed by is dropped, a guess that turns
  * out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it gains
  * over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
- * Relies on stream_slots.c and stream_predict.c. Must never wait. */
+ * Relies on stream_slots.c, stream_predict.c and stream_guess.c. Must never wait. */
 /* #include "stream.h" */
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
-#define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
-#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
 
 /* ------------------------------------------------------------------------------------------------ making one */
@@ -17172,21 +17325,21 @@ void bs_stream_stall(bs_stream *s, uint64_t now)
     s->stall_ns = now;
 }
 
-static uint64_t stalled_so_far(const bs_stream *s, uint64_t now)
+uint64_t bs_stream_stalled(const bs_stream *s, uint64_t now)
 {
     return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
 }
 
 void bs_stream_resume(bs_stream *s, uint64_t now)
 {
-    s->stats.stall_ns += stalled_so_far(s, now) - s->stalled_ns;
-    s->stalled_ns = stalled_so_far(s, now);
+    s->stats.stall_ns += bs_stream_stalled(s, now) - s->stalled_ns;
+    s->stalled_ns = bs_stream_stalled(s, now);
     s->stalling = false;
 }
 
 /* ------------------------------------------------------------------------------------------------ what to read */
 
-static bool issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
+bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
 {
     bs_slot *slot = &s->slots[unit];
     if (slot->state != BS_SLOT_LOADING || slot->issued >= s->facts.units[unit].n_chunks || (s->facts.serial && slot->in_flight > 0))
@@ -17214,144 +17367,9 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
             bs_slots_begin(s, unit, offset, false, now);
-        if (issue(s, unit, chunk))
+        if (bs_stream_issue(s, unit, chunk))
             return true;
         *waiting = *waiting || slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks;
-    }
-    return false;
-}
-
-/* While what the run waits for is being prepared, storage is idle. */
-static double waiting_for_lanes(const bs_stream *s)
-{
-    double ns = 0;
-    for (int32_t i = 0; i < s->n_needed; i++) {
-        const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
-        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
-        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
-            ns = chunk;
-    }
-    return ns;
-}
-
-/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
-static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
-{
-    double ns = 0;
-    for (int32_t d = 0; d < ahead; d++) {
-        const double stage = s->stage < 0 ? -1 : s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
-        if (stage < 0)
-            return (double)INFINITY;
-        ns += stage;
-    }
-    ns += waiting_for_lanes(s);
-    const double gone = (double)(now - s->visit_ns) - (double)stalled_so_far(s, now);
-    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
-}
-
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
- * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
- * out not to need would be a better victim then. */
-static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
-{
-    const double later = p > STREAM_LIKELY ? 1 - p : 1;
-    double ns = 0;
-    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
-        const int32_t far = s->distance[u];
-        const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
-        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
-        if (far <= ahead && needed >= p)
-            return (double)INFINITY; /* it is needed sooner, and no less likely */
-        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
-    }
-    return ns;
-}
-
-/* The next visit's demand waits for a chunk of a wrong guess that is still being read then. */
-static double delay(const bs_stream *s, int32_t unit, uint64_t now)
-{
-    const double until = time_until(s, 1, now);
-    const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
-    return s->miss_rate * (chunk > until ? chunk - until : read > until ? chunk / 2 : 0);
-}
-
-typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
-
-static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now,
-                              bs_stream_chunk *chunk)
-{
-    const int32_t unit = s->facts.uses[use];
-    const bs_slot *slot = &s->slots[unit];
-    const bool begun = slot->state == BS_SLOT_LOADING;
-    if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
-        s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
-        return GUESS_NOT_WORTH;
-    const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
-    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
-    const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
-    const double hidden = !known ? 0 : read < until ? read : until;
-    const double worth = p * hidden - in_the_way;
-    uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
-        return GUESS_NOT_WORTH;
-    if (begun)
-        return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
-    if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
-        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, offset, bytes, ahead, p))
-        return GUESS_NO_ROOM;
-    bs_slots_begin(s, unit, offset, true, now);
-    return issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
-}
-
-/* The likeliest unit of a stage that has not been tried; score: scratch, -1 = tried. */
-static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
-{
-    int32_t best = -1;
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-        if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
-            best = k;
-    return best;
-}
-
-/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
- * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
-static bool is_pressed(const bs_stream *s, uint64_t now)
-{
-    const double next = time_until(s, 1, now);
-    double reading = 0, until = next;
-    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
-        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
-        const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
-            const int32_t unit = s->facts.uses[k];
-            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
-            reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
-        }
-        if (reading > 0 && next + STREAM_SLACK * reading >= until)
-            return true;
-        until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
-    }
-    return false;
-}
-
-static bool next_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
-{
-    const bool pressed = is_pressed(s, now);
-    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
-        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
-        const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
-            s->score[k] = bs_predict_use(s, stage, k);
-        for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
-            const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
-            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
-            if (result == GUESS_ISSUED)
-                return true;
-            if (result == GUESS_NO_ROOM && facts->router == 0)
-                return false; /* what is needed later has less right to the room */
-            s->score[k] = -1;
-        }
     }
     return false;
 }
@@ -17363,7 +17381,7 @@ bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
         return true;
     if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->read_per_byte <= 0)
         return false;
-    return next_guess(s, now, chunk);
+    return bs_stream_guess(s, now, chunk);
 }
 
 /* ---------------------------------------------------------------------------------------------- what was read */
@@ -18772,7 +18790,6 @@ bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, 
     return true;
 }
 
-/* Whether an image is the caller's or part of a plain tensor, seen as it is: those are planar. */
 /* ------------------------------------------------------------------------------------------------ regions */
 
 /* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */

@@ -34,7 +34,6 @@ bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, 
     return true;
 }
 
-/* Whether an image is the caller's or part of a plain tensor, seen as it is: those are planar. */
 /* ------------------------------------------------------------------------------------------------ regions */
 
 /* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */

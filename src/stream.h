@@ -168,6 +168,14 @@ void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guess
 /* for_guess: the unit that takes the place, when it is a guess; else -1. */
 void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
+/* stream.c: the next chunk of a unit that is loading; false: none now. */
+bool bs_stream_issue(bs_stream *stream, int32_t unit, bs_stream_chunk *chunk);
+/* How long the visit in progress has stood still. */
+uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
+
+/* stream_guess.c: a chunk of what is worth guessing; false: nothing is. */
+bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+
 /* stream_predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
 double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);

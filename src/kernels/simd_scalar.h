@@ -33,9 +33,9 @@
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
-#define BS_OUTER_PIXELS_1 6
+#define BS_OUTER_PIXELS_1 5
 #define BS_OUTER_PIXELS_2 4
-#define BS_OUTER_UPTO_1(M) BS_UPTO_6(M, 1)
+#define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
