@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b9826604aadc393bcc11e9d22a79b935231284f6c02f425608b9b394c91bac03
+ * sha256 of the parts: 6afe358f0dfac6e0a10c8a8938faae5f87bd678456a309fef588104f48865b8d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -849,6 +849,8 @@ bool bs_tier_available(bs_tier tier)
 {
     if (tier == BS_TIER_AUTO || tier == BS_TIER_SCALAR)
         return true;
+    if (tier == BS_TIER_CUDA)
+        return false;
     const bs_tier best = bs_tier_probe();
     if (tier == BS_TIER_NEON || best == BS_TIER_NEON)
         return tier == best;
@@ -863,6 +865,7 @@ const char *bs_tier_name(bs_tier tier)
     case BS_TIER_AVX2: return "avx2";
     case BS_TIER_AVX512: return "avx512";
     case BS_TIER_NEON: return "neon";
+    case BS_TIER_CUDA: return "cuda";
     }
     return "unknown";
 }
@@ -1360,6 +1363,7 @@ int32_t bs_conv_lanes(bs_tier tier)
     switch (tier) {
     case BS_TIER_SCALAR: return 4;
     case BS_TIER_NEON: return 4;
+    case BS_TIER_CUDA: return 4;
     case BS_TIER_AVX2: return 8;
     case BS_TIER_AVX512: return 16;
     case BS_TIER_AUTO: break;
@@ -20737,15 +20741,13 @@ void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_
 }
 /* ==== end src/store.c ========================================================================= */
 
-/* ==== begin src/session.h ===================================================================== */
-/* session.h - one running network: everything that changes. Relies on plan.h and platform.h. */
-#ifndef BS_SESSION_H
-#define BS_SESSION_H
+/* ==== begin src/rows.h ======================================================================== */
+/* rows.h - which rows a domain has in a run, and what routers decided.
+ * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+#ifndef BS_ROWS_H
+#define BS_ROWS_H
 
-/* #include "plan.h" */
-/* #include "platform.h" */
-/* #include "store.h" */
-/* #include "structure.h" */
+/* #include "brainstorm.h" */
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -20766,6 +20768,187 @@ typedef struct bs_rows_state {
     const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
 } bs_rows_state;
 
+typedef struct bs_route_callback {
+    bs_route_function function;
+    void *user;
+} bs_route_callback;
+
+#endif
+/* ==== end src/rows.h ========================================================================== */
+
+/* ==== begin src/device.h ====================================================================== */
+/* device.h - a plan as a device reads it, and what a backend does for a session.
+ *
+ * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
+ * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
+ * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
+ * Relies on plan.h and rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+#ifndef BS_DEVICE_H
+#define BS_DEVICE_H
+
+/* #include "plan.h" */
+/* #include "rows.h" */
+
+/* ------------------------------------------------------------------------------------------------- tables */
+
+typedef enum bs_device_place {
+    BS_AT_ROOT, /* one row, at `base` */
+    BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
+    BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
+    BS_AT_CELL, /* in the root image at `base`, where the cell lies */
+    BS_AT_LINE, /* of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
+    BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
+} bs_device_place;
+
+/* One operand of a step; where the element [0,0,0] of the core of a row lies, follows from the row. */
+typedef struct bs_device_operand {
+    uint64_t base;      /* address on the device */
+    int64_t row_bytes;  /* from row to row */
+    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t dim[BS_MAX_RANK];    /* in this run; of patches those of the frame */
+    int32_t max_h, max_w;        /* of a core: how far the margin is kept */
+    int32_t margin;
+    int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
+    uint8_t place, dtype, rank, unused;
+    int16_t domain; /* whose rows are asked for */
+    int16_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+} bs_device_operand;
+
+#define BS_DEVICE_PARAMS 16
+
+/* One instruction. */
+typedef struct bs_device_step {
+    int32_t kernel;   /* the backend's number of it */
+    int32_t node;     /* for errors */
+    int32_t domain;   /* whose rows it works on */
+    int32_t router;   /* of routes, gathers and what asks about a decision */
+    int32_t n_in, n_out;
+    int32_t operands; /* the first: inputs, then outputs */
+    int32_t batch;    /* rows of a piece of work */
+    int32_t parts;    /* pieces of work that each batch is cut into */
+    int32_t unit;     /* whose slot holds its weights; 0: resident */
+    uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
+    union {
+        int32_t i;
+        float f;
+    } p[BS_DEVICE_PARAMS]; /* the kernel's own */
+} bs_device_step;
+
+typedef struct bs_device_domain {
+    int32_t kind, parent;
+    int32_t router, path; /* BS_DOMAIN_PATH */
+    int32_t count;        /* of others: rows in this run */
+    int32_t lengths;      /* BS_DOMAIN_SEGMENTS: number of segments in this run; else 0 */
+    uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
+} bs_device_domain;
+
+/* Steps for tiles of one domain, or of one path of it. */
+typedef struct bs_device_part {
+    int32_t domain, tile_rows;
+    int32_t first, count; /* steps */
+} bs_device_part;
+
+/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says what
+ * each is. */
+typedef struct bs_device_decision {
+    int32_t live, in_tile;
+    int32_t paths, per_row, rows /* at most */, domain;
+    uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
+    uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
+    uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
+    uint64_t price; /* f32 [1] */
+} bs_device_decision;
+
+/* ------------------------------------------------------------------------------------------------- layout */
+
+/* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
+typedef struct bs_device_layout {
+    int32_t n_steps, n_operands;
+    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
+    uint64_t context_bytes;  /* of one tile's decisions */
+    int32_t tiles;           /* that have a context (and scratch outside shared memory) */
+    uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
+    uint64_t session, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t inputs_bytes;
+} bs_device_layout;
+
+#define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
+#define BS_DEVICE_SESSION_BYTES 65536 /* pinned bytes for the backend's own bookkeeping of a session */
+
+void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
+/* The table entries of a router's decision. */
+void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
+/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
+ * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
+/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
+uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
+
+static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
+
+/* ------------------------------------------------------------------------------------------------ backend */
+
+/* What a session shows its device. Arrays are the session's own and stay where they are. */
+typedef struct bs_device_client {
+    const bs_graph *graph;
+    const bs_plan *plan;
+    const bs_platform *platform;
+    const int64_t *dims;          /* [dims] of the run that is submitted */
+    const bs_buffer *bound;       /* [nodes] */
+    uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
+    const bs_rows_state *domains; /* [domains] counts of those that no router makes */
+    int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
+    int32_t *const *past;         /* [nodes], checked */
+    const bs_route_callback *callbacks; /* [routers] */
+    /* filled by wait */
+    int8_t *const *chosen;
+    int32_t *counts;   /* [routers * BS_MAX_PATHS] */
+    int64_t *dropped;  /* [routers] */
+} bs_device_client;
+
+typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
+
+typedef struct bs_device_api {
+    /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
+    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned, bs_device_session **session,
+                      bs_error *error);
+    void (*close)(bs_device_session *session);
+    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident ones. */
+    void *(*load)(bs_device_session *session, bs_error *error);
+    bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
+    bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
+    /* Queues a run; the client's tables say what has changed. */
+    bs_status (*submit)(bs_device_session *session, bs_error *error);
+    /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
+    bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
+} bs_device_api;
+
+struct bs_device {
+    const bs_device_api *api;
+    bs_arena memory; /* addresses on the device: never touched by the host */
+    bs_arena pinned;
+};
+
+#endif
+/* ==== end src/device.h ======================================================================== */
+
+/* ==== begin src/session.h ===================================================================== */
+/* session.h - one running network: everything that changes. Relies on plan.h and platform.h. */
+#ifndef BS_SESSION_H
+#define BS_SESSION_H
+
+/* #include "plan.h" */
+/* #include "device.h" */
+/* #include "platform.h" */
+/* #include "rows.h" */
+/* #include "store.h" */
+/* #include "structure.h" */
+
 /* Where instructions run: the whole session, or one tile on one thread. The same code runs in both. */
 typedef struct bs_context {
     struct bs_session *session;
@@ -20775,11 +20958,6 @@ typedef struct bs_context {
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
 } bs_context;
-
-typedef struct bs_route_callback {
-    bs_route_function function;
-    void *user;
-} bs_route_callback;
 
 struct bs_session {
     const bs_plan *plan;
@@ -20849,6 +21027,208 @@ void bs_execute(bs_session *session);
 
 #endif
 /* ==== end src/session.h ======================================================================= */
+
+/* ==== begin src/device_plan.c ================================================================= */
+/* device_plan.c - how many bytes a plan takes of a device, and where everything lies there.
+ * One walk counts and places. Relies on device.h and segment.c's rooms. Must never need a device. */
+/* #include "session.h" */
+
+static uint64_t value_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    uint64_t bytes = bs_dtype_bytes(v->dtype);
+    for (int32_t i = 0; i < v->rank; i++)
+        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
+    return bytes;
+}
+
+/* What a caller binds to this node, at most: an input, an output or a state; 0: nothing. */
+static uint64_t bound_bytes(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    if (bs_node_is(node, &bs_op_output))
+        return value_bytes(p, bs_node_in(p->graph, node)[0]);
+    if (!p->node_live[n] || !(bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state)))
+        return 0;
+    return value_bytes(p, node->first_out);
+}
+
+uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
+{
+    uint64_t at = 0;
+    for (int32_t n = 1; n < node; n++)
+        at = bs_add_u64(at, bs_align_u64(bound_bytes(plan, n)));
+    return bound_bytes(plan, node) ? at : UINT64_MAX;
+}
+
+uint64_t bs_device_state_place(const bs_plan *plan, int32_t node)
+{
+    uint64_t at = 0;
+    for (int32_t n = 1; n < node; n++)
+        if (bs_session_is_state(plan, n))
+            at = bs_add_u64(at, bs_align_u64(value_bytes(plan, plan->graph->nodes[n].first_out)));
+    return at;
+}
+
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain)
+{
+    uint64_t at = 0;
+    for (int32_t d = 1; d < domain; d++)
+        at += bs_align_u64(4 * (uint64_t)bs_segment_room(plan, d));
+    return at;
+}
+
+uint64_t bs_device_past_place(const bs_plan *plan, int32_t node)
+{
+    uint64_t at = bs_device_offsets_place(plan, plan->graph->n_domains);
+    for (int32_t n = 1; n < node; n++)
+        at += bs_align_u64(4 * (uint64_t)bs_past_room(plan, n));
+    return at;
+}
+
+/* ---------------------------------------------------------------------------------------------- decisions */
+
+typedef struct decision_sizes {
+    uint64_t told, global, tile; /* what the host is told lies first */
+} decision_sizes;
+
+static uint64_t take(uint64_t *used, uint64_t count, uint64_t bytes)
+{
+    const uint64_t at = *used;
+    *used = bs_add_u64(at, bs_align_u64(bs_mul_u64(count, bytes)));
+    return at;
+}
+
+static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
+{
+    const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
+    d->dropped = take(&used->told, 1, sizeof(int64_t));
+    d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
+    d->top = take(&used->told, (uint64_t)p->domains[top].max_rows, 1);
+}
+
+static void place_rest(decision_sizes *used, bs_device_decision *d)
+{
+    uint64_t *at = d->in_tile ? &used->tile : &used->global;
+    const uint64_t choices = bs_mul_u64((uint64_t)d->rows, (uint64_t)d->per_row);
+    d->counts = take(at, (uint64_t)d->paths, sizeof(int32_t));
+    d->offsets = take(at, (uint64_t)d->paths + 1, sizeof(int32_t));
+    d->chosen = take(at, choices, sizeof(int32_t));
+    d->gates = take(at, choices, sizeof(float));
+    d->ids = take(at, choices, sizeof(int32_t));
+    d->inverse = take(at, choices, sizeof(int32_t));
+    d->work = take(at, bs_add_u64(2 * choices, 64 * (uint64_t)d->paths), sizeof(int32_t));
+    d->price = take(at, 1, sizeof(float));
+}
+
+/* Places the decisions of all routers up to `last`; `d` becomes that one's. */
+static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
+{
+    used->told = BS_ALIGNMENT; /* the status */
+    used->global = used->tile = 0;
+    for (int32_t pass = 0; pass < 2; pass++) {
+        for (int32_t r = 1; r < p->graph->n_routers; r++) {
+            const bs_router_info *info = &p->graph->routers[r];
+            bs_device_decision here;
+            memset(&here, 0, sizeof here);
+            here.live = p->routers[r].live;
+            here.in_tile = p->routers[r].in_tile;
+            here.paths = info->desc->paths;
+            here.per_row = info->max_paths_per_cell;
+            here.rows = (int32_t)p->routers[r].rows;
+            here.domain = info->domain;
+            bs_device_decision *mine = r == last && d ? d : &here;
+            if (pass == 0)
+                *mine = here;
+            if (here.live && pass == 0)
+                place_told(p, r, used, mine);
+            else if (here.live)
+                place_rest(used, mine);
+        }
+        used->global = pass == 0 ? used->told : used->global;
+    }
+}
+
+void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision)
+{
+    decision_sizes used;
+    place_decisions(plan, router, &used, decision);
+}
+
+/* ------------------------------------------------------------------------------------------------- layout */
+
+#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size */
+
+/* Operands of an instruction at most: those of its node, its value and target, and what it moves between. */
+static int32_t count_operands(const bs_plan *p)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_node *node = &p->graph->nodes[p->instrs[i].node];
+        if (p->instrs[i].kind != BS_INSTR_REGION)
+            count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
+        if (p->instrs[i].kind == BS_INSTR_ROUTE)
+            count += p->graph->n_nodes > 64 ? 64 : p->graph->n_nodes; /* prices that are read */
+    }
+    return count;
+}
+
+static void layout_tables(const bs_plan *p, bs_device_layout *l)
+{
+    uint64_t at = 0;
+    l->n_steps = p->n_instrs;
+    l->n_operands = count_operands(p);
+    l->steps_at = take(&at, (uint64_t)l->n_steps, sizeof(bs_device_step));
+    l->operands_at = take(&at, (uint64_t)l->n_operands, sizeof(bs_device_operand));
+    l->domains_at = take(&at, (uint64_t)p->graph->n_domains, sizeof(bs_device_domain));
+    l->decisions_at = take(&at, (uint64_t)p->graph->n_routers, sizeof(bs_device_decision));
+    l->parts_at = take(&at, (uint64_t)p->n_parts, sizeof(bs_device_part));
+    l->units_at = take(&at, (uint64_t)bs_max_i32(p->n_units, 1), sizeof(uint64_t));
+    l->segments_at = take(&at, bs_device_past_place(p, p->graph->n_nodes), 1);
+    l->tables_bytes = at;
+}
+
+static uint64_t largest_prepared(const bs_plan *p)
+{
+    uint64_t most = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->node_live[n] && p->nodes[n].prepared_bytes > most)
+            most = p->nodes[n].prepared_bytes;
+    return most;
+}
+
+void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
+{
+    decision_sizes decisions;
+    uint64_t at = 0;
+    memset(l, 0, sizeof *l);
+    if (!bs_plan_on_device(plan))
+        return;
+    layout_tables(plan, l);
+    place_decisions(plan, 0, &decisions, NULL);
+    l->context_bytes = decisions.tile;
+    l->results_bytes = decisions.told;
+    l->tiles = plan->n_regions > 0 ? MOST_TILES : 0;
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+        l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
+    l->weights = take(&at, plan->weight_bytes, 1);
+    l->transient = take(&at, plan->transient_bytes, 1);
+    l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
+    l->inputs = take(&at, l->inputs_bytes, 1);
+    l->decisions = take(&at, decisions.global, 1);
+    l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
+    l->tables = take(&at, l->tables_bytes, 1);
+    l->slots = take(&at, plan->slot_bytes, 1);
+    l->device_bytes = at;
+    at = 0;
+    l->session = take(&at, BS_DEVICE_SESSION_BYTES, 1);
+    l->tables_pinned = take(&at, l->tables_bytes, 1);
+    l->results = take(&at, l->results_bytes, 1);
+    l->inputs_pinned = take(&at, l->inputs_bytes, 1);
+    l->loading = take(&at, largest_prepared(plan), 1);
+    l->pinned_bytes = at;
+}
+/* ==== end src/device_plan.c =================================================================== */
 
 /* ==== begin src/segment.c ===================================================================== */
 /* segment.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended rows go.

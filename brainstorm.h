@@ -261,11 +261,11 @@ typedef enum bs_dtype {
 const char *bs_dtype_name(bs_dtype dtype);
 size_t bs_dtype_bytes(bs_dtype dtype);
 
-/* Instruction-set tiers of the CPU kernels. Zero = the best one this machine has. */
-typedef enum bs_tier { BS_TIER_AUTO, BS_TIER_SCALAR, BS_TIER_AVX2, BS_TIER_AVX512, BS_TIER_NEON } bs_tier;
+/* Who computes: instruction sets of this processor (zero = the best one it has), or a GPU (below, CUDA). */
+typedef enum bs_tier { BS_TIER_AUTO, BS_TIER_SCALAR, BS_TIER_AVX2, BS_TIER_AVX512, BS_TIER_NEON, BS_TIER_CUDA } bs_tier;
 
 bs_tier bs_tier_best(void);
-bool bs_tier_available(bs_tier tier); /* compiled in, and this machine can run it */
+bool bs_tier_available(bs_tier tier); /* compiled in, and this processor can run it; of a GPU bs_cuda_open tells */
 const char *bs_tier_name(bs_tier tier);
 
 /* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
@@ -612,12 +612,16 @@ typedef struct bs_plan_desc {
     uint64_t slot_bytes;
     int32_t lanes;       /* [2] reader threads, 1 .. 8; each has its own piece of the staging arena */
     int32_t chunk_bytes; /* [262144] of one read; a layer with more weights is read at once */
+    /* BS_TIER_CUDA only */
+    int32_t half;         /* 1: weights and activations are kept in f16; sums are f32 all the same */
+    int32_t shared_bytes; /* [98304] shared memory that a block of threads may have: bs_cuda_facts tells what there is */
 } bs_plan_desc;
 
 /* Bytes of each arena that a session of this plan takes, padding included (the graph and the plan come on top, at
- * what bs_graph_bytes and bs_plan_bytes say). */
+ * what bs_graph_bytes and bs_plan_bytes say). device, pinned: of the two that bs_cuda_open makes, for BS_TIER_CUDA. */
 typedef struct bs_sizes {
     uint64_t persistent, transient, staging, slots;
+    uint64_t device, pinned;
 } bs_sizes;
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
@@ -794,12 +798,14 @@ typedef struct bs_prediction {
 /* ----------------------------------------------------------------------------------------------- session */
 typedef struct bs_session bs_session;
 typedef struct bs_profile bs_profile;
+typedef struct bs_device bs_device;
 
 typedef struct bs_session_desc {
     const bs_platform *platform; /* NULL: the default */
     bs_weights weights;          /* zero: the graph has none */
     bs_stream_desc stream;       /* for plans that stream */
     bs_profile *profile;         /* what happens is recorded here; NULL: not. Used by one session. */
+    bs_device *device;           /* for plans of BS_TIER_CUDA: what bs_cuda_open gave */
 } bs_session_desc;
 
 /* Takes what bs_plan_sizes said from the four arenas, loads and prepares the weights, starts threads-1 workers.
@@ -825,6 +831,11 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 
 /* Runs the network once; blocks. After a failure, states are invalid until bs_reset_state, and the session can run again. */
 bs_status bs_run(bs_session *session, bs_error *error);
+/* The two halves of bs_run. On a GPU bs_submit only queues the run: it returns before it has run, and what it wrote is there
+ * after bs_wait. A second bs_submit before that waits for the first one, unless every bound buffer is in the GPU's memory.
+ * On a CPU bs_submit runs, and bs_wait has nothing to wait for. bs_wait returns how the last submitted run ended. */
+bs_status bs_submit(bs_session *session, bs_error *error);
+bs_status bs_wait(bs_session *session, bs_error *error);
 void bs_reset_state(bs_session *session);
 /* 1 after a run that wrote states and until a reset or a failed run: what bs_state reads is a previous result. */
 bool bs_state_valid(const bs_session *session);
@@ -850,6 +861,50 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats);
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats);
 /* stage: from 0; -1: all. */
 bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction);
+
+/* -------------------------------------------------------------------------------------------------- CUDA
+ * The same graphs and model files on an NVIDIA GPU: compile brainstorm_cuda.cu beside brainstorm.c and link both.
+ *
+ *     nvcc -std=c++14 -O3 -arch=sm_87 -c brainstorm_cuda.cu       link with: -lcudart -lcublas
+ *
+ *     bs_plan_desc d = {.tier = BS_TIER_CUDA};           // planning needs no GPU: a workstation can tell the bytes
+ *     const bs_plan *plan = bs_plan_create(&memory.persistent, graph, &d, &error);
+ *     bs_plan_sizes(plan, &sizes);
+ *     bs_cuda_desc c = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
+ *     bs_device *gpu = bs_cuda_open(&memory.persistent, &c, &error);    // the only call that allocates
+ *     bs_session_desc with = {.weights = bs_model_weights(model), .device = gpu};
+ *     bs_session *s = bs_session_create(&memory, plan, &with, &error);  // then bs_bind and bs_run, as ever
+ *     ...
+ *     bs_session_close(s);
+ *     bs_cuda_close(gpu);
+ *
+ * Routing stays on the GPU: between input and output of a run the host waits for nothing, unless weights are streamed or a
+ * router asks a callback. Bound buffers may lie in ordinary memory (they are copied), in pinned memory or in the GPU's
+ * (used in place). Results equal the CPU's within rounding; they are the same bytes from run to run. */
+typedef struct bs_cuda_desc {
+    int32_t index;         /* of the GPU */
+    uint64_t device_bytes; /* of one allocation on it; the sum of bs_sizes.device of the sessions it will serve */
+    uint64_t pinned_bytes; /* of one page-locked allocation; likewise */
+    void *device_memory;   /* or: the caller's, of these sizes; NULL: allocated */
+    void *pinned_memory;
+    void *stream;          /* cudaStream_t that runs are queued on; NULL: one is made */
+} bs_cuda_desc;
+/* Bookkeeping lies in `arena` (persistent, some 200 bytes). NULL on failure: BS_ERROR_UNSUPPORTED when there is no GPU. */
+bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error);
+void bs_cuda_close(bs_device *device); /* after its sessions; NULL is fine */
+
+typedef struct bs_cuda_facts {
+    char name[BS_MAX_NAME];
+    int32_t major, minor; /* compute capability */
+    int32_t multiprocessors;
+    int32_t runtime, driver; /* as CUDA numbers them: 12060 is 12.6 */
+    bool integrated;         /* shares its memory with the CPU */
+    bool conditional;        /* CUDA graphs can decide (IF nodes, from 12.4) */
+    uint64_t memory_bytes;
+    int32_t shared_bytes; /* that a block may have: for bs_plan_desc.shared_bytes */
+} bs_cuda_facts;
+/* Needs no bs_cuda_open. BS_ERROR_UNSUPPORTED and a message that says why when there is none. */
+bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error);
 
 /* ------------------------------------------------------------------------------------------- model files
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is

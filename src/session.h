@@ -3,28 +3,11 @@
 #define BS_SESSION_H
 
 #include "plan.h"
+#include "device.h"
 #include "platform.h"
+#include "rows.h"
 #include "store.h"
 #include "structure.h"
-
-/* What a router decided for the rows it saw (all of them, or those of one tile). */
-typedef struct bs_decision_data {
-    int32_t rows, paths, per_row; /* per_row: most paths a cell */
-    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
-    float *gates;      /* [rows * per_row] */
-    int32_t *counts;   /* [paths] */
-    int32_t *offsets;  /* [paths + 1] */
-    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
-    int64_t dropped;
-} bs_decision_data;
-
-/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
-typedef struct bs_rows_state {
-    int32_t count;
-    int32_t first;
-    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
-} bs_rows_state;
 
 /* Where instructions run: the whole session, or one tile on one thread. The same code runs in both. */
 typedef struct bs_context {
@@ -35,11 +18,6 @@ typedef struct bs_context {
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
 } bs_context;
-
-typedef struct bs_route_callback {
-    bs_route_function function;
-    void *user;
-} bs_route_callback;
 
 struct bs_session {
     const bs_plan *plan;

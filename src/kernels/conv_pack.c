@@ -23,6 +23,7 @@ int32_t bs_conv_lanes(bs_tier tier)
     switch (tier) {
     case BS_TIER_SCALAR: return 4;
     case BS_TIER_NEON: return 4;
+    case BS_TIER_CUDA: return 4;
     case BS_TIER_AVX2: return 8;
     case BS_TIER_AVX512: return 16;
     case BS_TIER_AUTO: break;

@@ -61,6 +61,8 @@ bool bs_tier_available(bs_tier tier)
 {
     if (tier == BS_TIER_AUTO || tier == BS_TIER_SCALAR)
         return true;
+    if (tier == BS_TIER_CUDA)
+        return false;
     const bs_tier best = bs_tier_probe();
     if (tier == BS_TIER_NEON || best == BS_TIER_NEON)
         return tier == best;
@@ -75,6 +77,7 @@ const char *bs_tier_name(bs_tier tier)
     case BS_TIER_AVX2: return "avx2";
     case BS_TIER_AVX512: return "avx512";
     case BS_TIER_NEON: return "neon";
+    case BS_TIER_CUDA: return "cuda";
     }
     return "unknown";
 }

@@ -1,0 +1,24 @@
+/* kernels.cuh - the list of kernels: one line each.
+ * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one piece of a
+ * step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of a tile
+ * (bs_cu_region). Relies on the op files. */
+#ifndef BS_CUDA_KERNELS
+#define BS_CUDA_KERNELS
+
+#define BS_CU_KERNELS(X)                  \
+    /* moves: op_move.cuh */              \
+    X(load) X(store) X(fill) X(rest) X(reduce) \
+    /* decisions: op_route.cuh */         \
+    X(route) X(route_score) X(route_price) \
+    /* op_elementwise.cuh */              \
+    X(activation)
+
+enum {
+    BS_CU_none,
+#define BS_CU_ENUM(name) BS_CU_##name,
+    BS_CU_KERNELS(BS_CU_ENUM)
+#undef BS_CU_ENUM
+        BS_CU_COUNT
+};
+
+#endif

@@ -1,0 +1,46 @@
+/* lower.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
+ * Relies on portable.cuh. Must never touch the device. */
+#ifndef BS_CUDA_LOWER
+#define BS_CUDA_LOWER
+
+#include "cuda/portable.cuh"
+
+#define BS_CU_WORKSPACE BS_DEVICE_WORKSPACE /* shared memory that a kernel may use beside the rows of a tile */
+
+/* What describing a node sees of it. */
+struct bs_cu_node {
+    const bs_graph *graph;
+    const bs_plan *plan;
+    const bs_node *node;
+    const bs_node_plan *np;
+    const void *params;
+    const bs_device_operand *in, *out; /* as they are in this run */
+    const bs_instr *instr;
+};
+
+/* Fills step->kernel, p, and where it is not one: batch, parts. The rest is filled already. */
+typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
+
+/* Elements of the largest rectangle of a row: of an image all its pixels (times channels), margins included. */
+static inline int64_t bs_cu_pixels(const bs_device_operand *o)
+{
+    const int64_t h = o->cell > 0 ? o->cell : o->dim[1], w = o->cell > 0 ? o->cell : o->dim[2];
+    return (h + 2 * (int64_t)o->margin) * (w + 2 * (int64_t)o->margin);
+}
+
+static inline int64_t bs_cu_elements(const bs_device_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < o->rank && o->rank != 3; i++)
+        n *= o->dim[i];
+    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : n;
+}
+
+/* How many pieces of `each` elements make `count`: at least one. */
+static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
+{
+    const int64_t pieces = bs_ceil_div(count, each);
+    return (int32_t)(pieces < 1 ? 1 : pieces > 65536 ? 65536 : pieces);
+}
+
+#endif

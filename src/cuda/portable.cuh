@@ -1,0 +1,32 @@
+/* portable.cuh - the few words in which a CUDA compiler and the emulation of the tests differ.
+ * Compiled by nvcc, or with BS_CUDA_CPU by a C++ compiler: then tests/cuda_cpu runs every kernel on the CPU.
+ * Must never be needed by host code alone. */
+#ifndef BS_CUDA_PORTABLE
+#define BS_CUDA_PORTABLE
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef BS_CUDA_CPU
+#include "cuda_cpu.h"
+#else
+#include <cuda_runtime.h>
+#define BS_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
+#define BS_SHARED(type, name, dims) __shared__ type name dims
+#define BS_DYNAMIC_SHARED(type, name)                        \
+    extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
+    type *name = reinterpret_cast<type *>(bs_cu_dynamic)
+#endif
+#include <cuda_fp16.h>
+
+extern "C" {
+#include "structure.h"
+#include "device.h"
+}
+
+#endif

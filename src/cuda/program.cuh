@@ -1,0 +1,270 @@
+/* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
+ *
+ * The device's side of move.c: rows are found through the plan's places and the decisions; views cost nothing but the
+ * lookup. Everything here is computed by every thread of a block alike.
+ * Relies on device.h. Must never write anything but the status. */
+#ifndef BS_CUDA_PROGRAM
+#define BS_CUDA_PROGRAM
+
+#include "cuda/portable.cuh"
+
+/* The argument of every kernel. */
+struct bs_cu_program {
+    const bs_device_step *steps;
+    const bs_device_operand *operands;
+    const bs_device_domain *domains;
+    const bs_device_decision *decision;
+    const bs_device_part *parts;
+    const uint64_t *units; /* addresses of prepared weights; [0] the resident ones */
+    uint8_t *decisions;    /* what was decided for all rows */
+    uint8_t *contexts;     /* what is decided in tiles: context_bytes a tile */
+    uint64_t context_bytes;
+    int32_t *status;       /* [2]: the first failure of the run, and its node */
+};
+
+/* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
+struct bs_cu_tile {
+    const bs_cu_program *program;
+    uint8_t *context;  /* decisions made in this tile */
+    uint8_t *scratch;  /* rows of this tile, in shared memory */
+    uint8_t *workspace; /* the kernel's own, in shared memory, 16-byte aligned */
+    int32_t domain, first, rows;
+};
+
+/* A piece of a step's work: `rows` rows from `row`, and of their elements piece `part` of `parts`. */
+struct bs_cu_work {
+    int32_t row, rows, part, parts;
+};
+
+/* A decision, by address. */
+struct bs_cu_decision {
+    int32_t paths, per_row;
+    int32_t *chosen, *counts, *offsets, *ids, *inverse, *work;
+    float *gates, *price;
+};
+
+/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; rect is what is present
+ * (of an output: to be computed), in core coordinates, as in bs_operand. */
+struct bs_cu_view {
+    uint8_t *data;
+    int32_t dim[BS_MAX_RANK];
+    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t dtype, rank;
+    int32_t y0, y1, x0, x1;
+    int32_t frame_y, frame_x, frame_h, frame_w;
+    int32_t margin, max_h, max_w;
+};
+
+__device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
+{
+    if (atomicCAS(&t.program->status[0], 0, (int)status) == 0)
+        t.program->status[1] = s->node;
+}
+
+__device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
+{
+    return t.program->operands + s->operands + i;
+}
+
+__device__ __forceinline__ const bs_device_operand *bs_cu_out(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
+{
+    return t.program->operands + s->operands + s->n_in + i;
+}
+
+/* The prepared weights of a step, as its op packed them. */
+__device__ __forceinline__ const uint8_t *bs_cu_prepared(const bs_cu_tile &t, const bs_device_step *s)
+{
+    return reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(t.program->units[s->unit] + s->prepared));
+}
+
+/* ---------------------------------------------------------------------------------------------- decisions */
+
+__device__ __forceinline__ uint8_t *bs_cu_decided(const bs_cu_tile &t, const bs_device_decision &d)
+{
+    return d.in_tile ? t.context : t.program->decisions;
+}
+
+__device__ inline bs_cu_decision bs_cu_decision_of(const bs_cu_tile &t, int32_t router)
+{
+    const bs_device_decision &d = t.program->decision[router];
+    uint8_t *at = bs_cu_decided(t, d);
+    bs_cu_decision r;
+    r.paths = d.paths;
+    r.per_row = d.per_row;
+    r.chosen = reinterpret_cast<int32_t *>(at + d.chosen);
+    r.gates = reinterpret_cast<float *>(at + d.gates);
+    r.counts = reinterpret_cast<int32_t *>(at + d.counts);
+    r.offsets = reinterpret_cast<int32_t *>(at + d.offsets);
+    r.ids = reinterpret_cast<int32_t *>(at + d.ids);
+    r.inverse = reinterpret_cast<int32_t *>(at + d.inverse);
+    r.work = reinterpret_cast<int32_t *>(at + d.work);
+    r.price = reinterpret_cast<float *>(at + d.price);
+    return r;
+}
+
+/* Rows of a domain as this block numbers them. */
+__device__ inline int32_t bs_cu_count(const bs_cu_tile &t, int32_t domain)
+{
+    const bs_device_domain &d = t.program->domains[domain];
+    if (domain == t.domain)
+        return t.rows;
+    if (d.kind != BS_DOMAIN_PATH)
+        return d.count;
+    const bs_device_decision &made = t.program->decision[d.router];
+    return reinterpret_cast<const int32_t *>(bs_cu_decided(t, made) + made.counts)[d.path];
+}
+
+/* What is added to a row to reach storage that holds all rows of all paths. */
+__device__ inline int32_t bs_cu_first(const bs_cu_tile &t, int32_t domain)
+{
+    const bs_device_domain &d = t.program->domains[domain];
+    const int32_t first = domain == t.domain ? t.first : 0;
+    if (d.kind != BS_DOMAIN_PATH)
+        return first;
+    const bs_device_decision &made = t.program->decision[d.router];
+    return made.in_tile ? first : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
+}
+
+/* The row of the domain above that a row of a path came from. */
+__device__ inline int32_t bs_cu_parent_row(const bs_cu_tile &t, int32_t domain, int32_t row)
+{
+    const bs_device_domain &d = t.program->domains[domain];
+    const bs_device_decision &made = t.program->decision[d.router];
+    const uint8_t *at = bs_cu_decided(t, made);
+    const int32_t offset = reinterpret_cast<const int32_t *>(at + made.offsets)[d.path];
+    return reinterpret_cast<const int32_t *>(at + made.ids)[offset + (domain == t.domain ? t.first : 0) + row];
+}
+
+/* Row of the outermost domain, counted from the first of all. */
+__device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int32_t row)
+{
+    while (t.program->domains[domain].kind == BS_DOMAIN_PATH) {
+        row = bs_cu_parent_row(t, domain, row);
+        domain = t.program->domains[domain].parent;
+    }
+    return (domain == t.domain ? t.first : 0) + row;
+}
+
+/* ------------------------------------------------------------------------------------------- finding rows */
+
+__device__ __forceinline__ int32_t bs_cu_bytes(int32_t dtype)
+{
+    return dtype == BS_F32 || dtype == BS_I32 ? 4 : dtype == BS_U8 || dtype == BS_I8 ? 1 : 2;
+}
+
+/* Where the row is, of an operand that is no view of an image: for kernels that need nothing but the address. */
+__device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
+{
+    if (o->place == BS_AT_ROOT)
+        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base));
+    if (o->place == BS_AT_LINE)
+        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) + bs_cu_top_row(t, o->domain, row) * o->row_bytes;
+    int32_t domain = o->domain;
+    for (; domain != o->stored; domain = t.program->domains[domain].parent)
+        row = bs_cu_parent_row(t, domain, row);
+    if (o->place == BS_AT_TILE)
+        return t.scratch + o->base + row * o->row_bytes;
+    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) + (bs_cu_first(t, domain) + row) * o->row_bytes;
+}
+
+/* Extents and rectangle of a row of patches: the cell's place in its frame, its core clipped to the frame. */
+__device__ inline void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, bs_cu_view *v)
+{
+    const int32_t top = bs_cu_top_row(t, o->domain, row), margin = o->margin;
+    v->frame_y = top / o->across * o->cell;
+    v->frame_x = top % o->across * o->cell;
+    v->dim[1] = min(o->cell, v->frame_h - v->frame_y);
+    v->dim[2] = min(o->cell, v->frame_w - v->frame_x);
+    v->y0 = max(-margin, -v->frame_y);
+    v->y1 = min(o->cell + margin, v->frame_h - v->frame_y);
+    v->x0 = max(-margin, -v->frame_x);
+    v->x1 = min(o->cell + margin, v->frame_w - v->frame_x);
+}
+
+__device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
+{
+    bs_cu_view v;
+    for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+        v.dim[i] = o->dim[i];
+        v.stride[i] = o->stride[i];
+    }
+    v.dtype = o->dtype;
+    v.rank = o->rank;
+    v.margin = o->margin;
+    v.max_h = o->max_h;
+    v.max_w = o->max_w;
+    v.frame_y = v.frame_x = v.y0 = v.x0 = 0;
+    v.frame_h = v.y1 = o->dim[1];
+    v.frame_w = v.x1 = o->dim[2];
+    if (o->cell > 0 && o->rank == 3)
+        bs_cu_clip(t, o, row, &v);
+    if (o->place == BS_AT_CELL)
+        v.data = reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) +
+                 ((int64_t)v.frame_y * v.stride[1] + (int64_t)v.frame_x * v.stride[2]) * bs_cu_bytes(v.dtype);
+    else
+        v.data = bs_cu_row(t, o, row);
+    return v;
+}
+
+/* ----------------------------------------------------------------------------------------------- elements */
+
+/* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
+__device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
+{
+    return dtype == BS_F16 ? __half2float(reinterpret_cast<const __half *>(data)[at]) : reinterpret_cast<const float *>(data)[at];
+}
+
+__device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t at, float x)
+{
+    if (dtype == BS_F16)
+        reinterpret_cast<__half *>(data)[at] = __float2half_rn(x);
+    else
+        reinterpret_cast<float *>(data)[at] = x;
+}
+
+/* As bs_act_apply (op.h). slope: of this channel, for BS_PRELU. */
+__device__ inline float bs_cu_act(int32_t act, float param, float slope, float x)
+{
+    switch (act) {
+    case BS_RELU: return x > 0.0f ? x : 0.0f;
+    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
+    case BS_PRELU: return x > 0.0f ? x : x * slope;
+    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case BS_TANH: return tanhf(x);
+    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case BS_SILU: return x / (1.0f + expf(-x));
+    case BS_CLIP: {
+        const float high = param == 0.0f ? 1.0f : param;
+        return x > high ? high : x > 0.0f ? x : 0.0f;
+    }
+    default: return x;
+    }
+}
+
+/* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only: channels
+ * last. */
+__device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
+{
+    const int32_t bytes = bs_cu_bytes(v.dtype), pixel = v.stride[2] * bytes, width = (x1 - x0) * pixel;
+    for (int32_t y = y0; y < y1 && width > 0; y++)
+        for (int32_t i = threadIdx.x * 2; i < width; i += blockDim.x * 2) { /* stored: f32, f16, or codes of one byte */
+            uint8_t *at = v.data + (int64_t)y * v.stride[1] * bytes + (int64_t)x0 * pixel + i;
+            at[0] = 0;
+            if (i + 1 < width)
+                at[1] = 0;
+        }
+}
+
+/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go. Called by all threads of a block. */
+__device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
+{
+    const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin), right = min(v.x1 + v.margin, v.max_w + v.margin);
+    if (v.margin == 0 || v.rank != 3)
+        return;
+    bs_cu_zero(v, low, v.y0, low, right);
+    bs_cu_zero(v, v.y1, bottom, low, right);
+    bs_cu_zero(v, v.y0, v.y1, low, v.x0);
+    bs_cu_zero(v, v.y0, v.y1, v.x1, right);
+}
+
+#endif
