@@ -110,8 +110,6 @@ uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
 
-static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
-
 /* ------------------------------------------------------------------------------------------------ backend */
 
 /* What a session shows its device. Arrays are the session's own and stay where they are. */
