@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0fa85101fe9feb56764e0e8db46cfde330a0622420dc0c1f0755ea7b31a01f1b
+ * sha256 of the parts: cd18b1404ba621cba643a81a256cae499c7a6e56cefd5251a57bc20a7593e6b5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18165,7 +18165,7 @@ typedef struct bs_device_part {
  * each is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
-    int32_t paths, per_row, rows /* at most */, domain;
+    int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
     uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
     uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
@@ -18183,13 +18183,15 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_SESSION_BYTES 65536 /* pinned bytes for the backend's own bookkeeping of a session */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
 /* The table entries of a router's decision. */
@@ -21179,7 +21181,8 @@ static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, b
     const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
     d->dropped = take(&used->told, 1, sizeof(int64_t));
     d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
-    d->top = take(&used->told, (uint64_t)p->domains[top].max_rows, 1);
+    d->top_rows = (int32_t)p->domains[top].max_rows;
+    d->top = take(&used->told, (uint64_t)d->top_rows, 1);
 }
 
 static void place_rest(decision_sizes *used, bs_device_decision *d)
@@ -21272,6 +21275,19 @@ static uint64_t largest_prepared(const bs_plan *p)
     return most;
 }
 
+/* What the backend carves for itself (cuda/session.cuh). */
+static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
+{
+    const uint64_t nodes = (uint64_t)p->graph->n_nodes;
+    bs_carver c = {NULL, 0};
+    bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
+    bs_carve(&c, 2 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
+    bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
+    bs_carve(&c, nodes, sizeof(bs_buffer));
+    bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);
+    return c.used;
+}
+
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 {
     decision_sizes decisions;
@@ -21296,7 +21312,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->slots = take(&at, plan->slot_bytes, 1);
     l->device_bytes = at;
     at = 0;
-    l->session = take(&at, BS_DEVICE_SESSION_BYTES, 1);
+    l->session_bytes = session_bytes(plan, l);
+    l->session = take(&at, l->session_bytes, 1);
     l->tables_pinned = take(&at, l->tables_bytes, 1);
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
