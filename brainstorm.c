@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cd18b1404ba621cba643a81a256cae499c7a6e56cefd5251a57bc20a7593e6b5
+ * sha256 of the parts: e6b2792ad2256b61b29daf48ff6886bf5e8e3fbbceae370c0714ed06737dd484
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18183,7 +18183,7 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
@@ -18235,10 +18235,20 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* Queues a run; the client's tables say what has changed. */
-    bs_status (*submit)(bs_device_session *session, bs_error *error);
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    bs_status (*begin)(bs_device_session *session, bs_error *error);
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    bs_status (*end)(bs_device_session *session, bs_error *error);
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
+     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
+     * readers, of `from` in pinned memory; returns when it is there. */
+    bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
+    bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
+    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    bs_status (*settle)(bs_device_session *session, bs_error *error);
+    bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
 
 struct bs_device {
@@ -20119,6 +20129,7 @@ static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
+    p->all_unit_bytes = p->largest_unit_bytes = 0;
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = 0;
     if (!bs_plan_lower(p, workspace, error))
@@ -20271,6 +20282,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 
 /* #include "platform.h" */
 /* #include "plan.h" */
+/* #include "device.h" */
 /* #include "profile.h" */
 /* #include "stream.h" */
 /* #include "weights.h" */
@@ -20305,6 +20317,7 @@ typedef struct bs_store_lane {
     struct bs_store *store;
     int32_t index;
     uint8_t *staging;
+    uint8_t *stage; /* a device: where weights are prepared, on their way to a slot */
     _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
 } bs_store_lane;
 
@@ -20320,7 +20333,9 @@ typedef struct bs_store {
     bs_store_tensor *tensors;
     bs_store_piece *pieces;
     int32_t *wanted;         /* [units] of the visit that begins, from 0 */
-    uint8_t *slots;
+    uint8_t *slots;          /* on the device, when there is one */
+    bs_device *device;
+    bs_device_session *on_device;
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
     bool check_records;
     bool gate_made, stop;
@@ -20342,6 +20357,10 @@ typedef struct bs_store_desc {
     uint8_t *slots;    /* plan->slot_bytes */
     uint8_t *staging;  /* plan->lanes x plan->lane_bytes, aligned to BS_PAGE_BYTES */
     uint8_t *resident;
+    bs_device *device; /* NULL: slots are here */
+    bs_device_session *on_device;
+    uint8_t *stages;
+    uint64_t stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
@@ -20378,7 +20397,7 @@ bs_status bs_store_plan(bs_store *store, bs_error *error);
 /* store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
 bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw);
 bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
-void bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
+bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
 
 #endif
 /* ==== end src/store_load.h ==================================================================== */
@@ -20647,15 +20666,20 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     }
 }
 
-void bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
+bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
 {
     uint8_t *near = lane->staging;
-    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes; k++) {
+    bs_status status = BS_OK;
+    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes && status == BS_OK; k++) {
         const void *tensors[BS_MAX_WEIGHTS];
-        const int32_t n = s->nodes[k].node;
+        const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
+        uint8_t *const place = slot + plan->prepared_offset;
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[n], &s->plan->nodes[n], tensors, slot + s->plan->nodes[n].prepared_offset);
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, s->device ? lane->stage : place);
+        if (s->device)
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
     }
+    return status;
 }
 /* ==== end src/store_load.c ==================================================================== */
 
@@ -20762,7 +20786,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
-        bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+        status = bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
@@ -20823,6 +20847,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;
+        s->device = d->device;
+        s->on_device = d->on_device;
         s->check_records = d->stream->check_records != 0;
         void *memory = carve_store(&c, d->plan, s);
         const bs_status planned = bs_store_plan(s, error);
@@ -20840,6 +20866,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
+            s->lanes[i].stage = d->device ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -21066,6 +21093,11 @@ static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
 }
+static inline bool bs_exec_failed(bs_session *s)
+{
+    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
+}
+
 static inline uint64_t bs_session_now(const bs_session *s)
 {
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
@@ -21266,11 +21298,11 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->tables_bytes = at;
 }
 
-static uint64_t largest_prepared(const bs_plan *p)
+static uint64_t largest_prepared(const bs_plan *p, bool streamed)
 {
     uint64_t most = 0;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n] && p->nodes[n].prepared_bytes > most)
+        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed && p->nodes[n].prepared_bytes > most)
             most = p->nodes[n].prepared_bytes;
     return most;
 }
@@ -21317,7 +21349,10 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->tables_pinned = take(&at, l->tables_bytes, 1);
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
-    l->loading = take(&at, largest_prepared(plan), 1);
+    l->loading = take(&at, largest_prepared(plan, false), 1);
+    l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
+    l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
+    l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
     l->pinned_bytes = at;
 }
 /* ==== end src/device_plan.c =================================================================== */
@@ -22414,11 +22449,6 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
 
 /* #include "session.h" */
 
-static inline bool bs_exec_failed(bs_session *s)
-{
-    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
-}
-
 /* The first failure of a run stays; BS_OK is none. */
 void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
@@ -22426,6 +22456,9 @@ void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, i
 /* Rows of one call of it. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 void bs_exec_route(bs_context *c, const bs_instr *i);
+/* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
+void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
+void bs_exec_settle(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
 void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
 
@@ -22523,10 +22556,27 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     run_tile(c, part);
 }
 
+/* The same on a device, which knows the rows. It is done when its weights may go. */
+static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
+{
+    int32_t node = 0;
+    for (int32_t k = 0; k < count && !bs_exec_failed(s); k++) {
+        const bs_part *part = &s->plan->parts[parts[k]];
+        node = s->plan->instrs[part->first].node;
+        bs_exec_place(s, part->unit, node);
+        bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
+    }
+    bs_exec_settle(s, node);
+}
+
 /* Runs the tiles of these parts in one parallel step. */
 static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
 {
     region_job job;
+    if (s->device) {
+        run_parts_there(s, parts, count);
+        return;
+    }
     memset(&job, 0, sizeof job);
     job.session = s;
     job.n_parts = count;
@@ -22865,6 +22915,11 @@ static int32_t bands_of(const bs_session *s, const bs_instr *i)
 
 static void run_parallel(bs_session *s, const bs_instr *i)
 {
+    const int32_t at = (int32_t)(i - s->plan->instrs);
+    if (s->device) {
+        bs_exec_fail(s, s->device->api->run(s->on_device, at, at + 1, NULL), i->node);
+        return;
+    }
     instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bands_of(s, i)};
     const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
@@ -22986,6 +23041,18 @@ void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, ui
         record_event(s, BS_EVENT_USE, start, end, unit - 1, stage, (uint64_t)bs_store_outcome(&s->store, unit));
 }
 
+void bs_exec_place(bs_session *s, int32_t unit, int32_t node)
+{
+    if (s->device && unit)
+        bs_exec_fail(s, s->device->api->place(s->on_device, unit, s->store.base[unit], NULL), node);
+}
+
+void bs_exec_settle(bs_session *s, int32_t node)
+{
+    if (s->device)
+        bs_exec_fail(s, s->device->api->settle(s->on_device, NULL), node);
+}
+
 /* A top-level instruction with weights of its own that are streamed. */
 static void run_streamed(bs_session *s, const bs_instr *i)
 {
@@ -22998,9 +23065,24 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     if (status != BS_OK)
         return;
     const uint64_t start = bs_session_now(s);
+    bs_exec_place(s, unit, i->node);
     run_parallel(s, i);
+    bs_exec_settle(s, i->node);
     bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);
+}
+
+/* A decision that a device makes: the host is told how many rows went where. */
+static void route_on_device(bs_session *s, const bs_instr *i)
+{
+    const int32_t router = s->graph->nodes[i->node].router;
+    int32_t counts[BS_MAX_PATHS], node = i->node;
+    run_parallel(s, i);
+    const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
+    bs_exec_fail(s, status, node);
+    for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
+        if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
+            s->root.domains[k].count = counts[s->graph->domains[k].path];
 }
 
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
@@ -23027,12 +23109,16 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
 
 static void run_instr(bs_session *s, const bs_instr *i)
 {
-    if (i->kind == BS_INSTR_ROUTE)
+    if (i->kind == BS_INSTR_ROUTE && s->device)
+        route_on_device(s, i);
+    else if (i->kind == BS_INSTR_ROUTE)
         bs_exec_route(&s->root, i);
     else if (i->kind == BS_INSTR_REGION)
         bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD)
+    else if (i->kind == BS_INSTR_LOOK_AHEAD && !s->device)
         run_look_ahead(s, i);
+    else if (i->kind == BS_INSTR_LOOK_AHEAD)
+        return; /* scores stay on the device: what follows what is known all the same */
     else if (i->stage >= 0)
         run_streamed(s, i);
     else
@@ -23428,8 +23514,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         return false;
     const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
-    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base, slots, lanes,
-                                 s->weights};
+    bs_device_layout layout;
+    bs_device_layout_make(s->plan, &layout);
+    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
+                                 s->device ? s->device_memory + layout.slots : slots, lanes, s->weights, s->device, s->on_device,
+                                 s->device_pinned + layout.stages, layout.stage_bytes};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -23795,6 +23884,24 @@ static bs_status run_here(bs_session *s, bs_error *error)
     return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
+/* Queues a run. Where weights come and go the host takes part in it, step by step. */
+static bs_status run_queue(bs_session *s, bs_error *error)
+{
+    const bs_device_api *api = s->device->api;
+    bs_status status = api->begin(s->on_device, error);
+    if (status == BS_OK && !bs_plan_streams(s->plan)) {
+        status = api->run(s->on_device, 0, s->plan->n_top, error);
+    } else if (status == BS_OK) {
+        bs_execute(s);
+        bs_store_leave(&s->store);
+        if (bs_exec_failed(s)) {
+            api->settle(s->on_device, NULL);
+            return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+        }
+    }
+    return status == BS_OK ? api->end(s->on_device, error) : status;
+}
+
 bs_status bs_submit(bs_session *session, bs_error *error)
 {
     if (!session)
@@ -23808,7 +23915,7 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
-    status = session->device->api->submit(session->on_device, error);
+    status = run_queue(session, error);
     session->pending = status == BS_OK;
     session->broken = status != BS_OK && writes_states(session);
     return status;
