@@ -92,6 +92,8 @@
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
