@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1f55c27769829084e4f4a912574c0227590cdb599fbf2101437aa826ae9edf82
+ * sha256 of the parts: d17c0c212e9f40195324ae73a3d4fcb01bac3531279af043c28620405479ccd9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2137,6 +2137,7 @@ static const bs_conv_kernels bs_conv_table_scalar = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -2863,10 +2864,26 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(co
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                       int32_t channels, float *points, ptrdiff_t point_step)
 {
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: parts are copied once. One call: it is inlined, and long. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
+        const float *from = in;
+        for (int32_t i = 0; channels < BS_LANES && i < BS_WINOGRAD_POINTS; i++) {
+            const float *pixel = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+            BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(pixel, BS_V_PART_OF(channels)))
+            from = patch;
+        }
+        const bool copied = from == patch;
+        BS_TIER_FN(bs_conv_winograd_in_vector)(from, copied ? BS_WINOGRAD_IN * BS_LANES : in_row,
+                                               copied ? BS_LANES : in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+    }
+#else
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -2975,15 +2992,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
-            continue;
-        }
+        /* One call: the transform is inlined, and long. */
+        const bool there = straight && valid == BS_LANES;
         float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, there ? low : lowest, there ? high : highest,
+                                                there ? tile->out + c : patch, there ? out_row : 4 * BS_LANES,
+                                                there ? tile->out_pixel : BS_LANES, BS_V_PART_OF(BS_LANES));
+        if (!there)
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
 /* --- end of template kernels/conv_winograd.inc --- */
@@ -3071,6 +3087,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -3772,10 +3789,26 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(co
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                       int32_t channels, float *points, ptrdiff_t point_step)
 {
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: parts are copied once. One call: it is inlined, and long. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
+        const float *from = in;
+        for (int32_t i = 0; channels < BS_LANES && i < BS_WINOGRAD_POINTS; i++) {
+            const float *pixel = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+            BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(pixel, BS_V_PART_OF(channels)))
+            from = patch;
+        }
+        const bool copied = from == patch;
+        BS_TIER_FN(bs_conv_winograd_in_vector)(from, copied ? BS_WINOGRAD_IN * BS_LANES : in_row,
+                                               copied ? BS_LANES : in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+    }
+#else
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -3884,15 +3917,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
-            continue;
-        }
+        /* One call: the transform is inlined, and long. */
+        const bool there = straight && valid == BS_LANES;
         float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, there ? low : lowest, there ? high : highest,
+                                                there ? tile->out + c : patch, there ? out_row : 4 * BS_LANES,
+                                                there ? tile->out_pixel : BS_LANES, BS_V_PART_OF(BS_LANES));
+        if (!there)
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
 /* --- end of template kernels/conv_winograd.inc --- */
@@ -3980,6 +4012,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -4123,6 +4156,7 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -4589,10 +4623,26 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(co
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                       int32_t channels, float *points, ptrdiff_t point_step)
 {
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: parts are copied once. One call: it is inlined, and long. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
+        const float *from = in;
+        for (int32_t i = 0; channels < BS_LANES && i < BS_WINOGRAD_POINTS; i++) {
+            const float *pixel = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+            BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(pixel, BS_V_PART_OF(channels)))
+            from = patch;
+        }
+        const bool copied = from == patch;
+        BS_TIER_FN(bs_conv_winograd_in_vector)(from, copied ? BS_WINOGRAD_IN * BS_LANES : in_row,
+                                               copied ? BS_LANES : in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+    }
+#else
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -4701,15 +4751,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
-            continue;
-        }
+        /* One call: the transform is inlined, and long. */
+        const bool there = straight && valid == BS_LANES;
         float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, there ? low : lowest, there ? high : highest,
+                                                there ? tile->out + c : patch, there ? out_row : 4 * BS_LANES,
+                                                there ? tile->out_pixel : BS_LANES, BS_V_PART_OF(BS_LANES));
+        if (!there)
+            BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
 /* --- end of template kernels/conv_winograd.inc --- */
@@ -4797,6 +4846,7 @@ static const bs_conv_kernels bs_conv_table_neon = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -5741,6 +5791,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -6307,6 +6358,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -6841,6 +6893,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -6963,6 +7016,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -7400,6 +7454,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0

@@ -68,6 +68,7 @@
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
