@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d17c0c212e9f40195324ae73a3d4fcb01bac3531279af043c28620405479ccd9
+ * sha256 of the parts: 07c4f64f9f99e5bf76d8f4e54d401f7971723990c4b6c82e05a42144fa6e1818
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5306,6 +5306,46 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
+/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
+typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
+                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
+ * or the bytes of a sample where `type` is char. */
+#define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
+    bs_line_pair ring[5];                                                                                        \
+    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
+        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
+        type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
+        int32_t made = -3;                                                                                       \
+        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
+            const bs_line_pair *r[5];                                                                            \
+            for (int32_t i = 0; i < 5; i++) {                                                                    \
+                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
+                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
+                if (row > made)                                                                                  \
+                    enlarge(t, row, x, count, lines);                                                            \
+                made = row > made ? row : made;                                                                  \
+                r[i] = lines;                                                                                    \
+            }                                                                                                    \
+            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
+            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+        }                                                                                                        \
+    }
+
+/* Once for each type and tier, or, where the build asks for few bytes (-Os), once. */
+#ifdef __OPTIMIZE_SIZE__
+static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, bs_bicubic_vertical *vertical,
+                             ptrdiff_t sample_bytes, float high)
+{
+    BS_BICUBIC_BODY(char, sample_bytes, enlarge, vertical)
+}
+#define BS_BICUBIC_RUN(type, enlarge, vertical) bs_bicubic2x_any(t, enlarge, vertical, sizeof(type), high);
+#else
+#define BS_BICUBIC_RUN(type, enlarge, vertical) BS_BICUBIC_BODY(type, 1, enlarge, vertical)
+#endif
+
 /* -------------------------------------------------------------------------------------------------- tiers */
 
 /* --- template kernels/simd_scalar.h --- */
@@ -5629,8 +5669,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -5648,28 +5689,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -6196,8 +6218,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -6215,28 +6238,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -6731,8 +6735,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -6750,28 +6755,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -7292,8 +7278,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -7311,28 +7298,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -7568,6 +7536,8 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
     return &scalar;
 }
 #undef BS_ELEMENTWISE_TABLE
+#undef BS_BICUBIC_RUN
+#undef BS_BICUBIC_BODY
 
 /* ----------------------------------------------------------------------------------------------- dispatch */
 
