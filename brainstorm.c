@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 07c4f64f9f99e5bf76d8f4e54d401f7971723990c4b6c82e05a42144fa6e1818
+ * sha256 of the parts: 644f657b521d7e0b27aaf2a0f8f5780355872bedb91a8cab274bf9bdbe6d1324
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -778,9 +778,14 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 #endif
 
 /* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels. */
+ * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
 #define BS_INLINE __attribute__((always_inline))
 #define BS_OUTLINE __attribute__((noinline))
+#ifdef __OPTIMIZE_SIZE__
+#define BS_INLINE_IF_FAST BS_OUTLINE
+#else
+#define BS_INLINE_IF_FAST inline BS_INLINE
+#endif
 
 #endif
 /* ==== end src/kernels/tier.h ================================================================== */
@@ -2823,9 +2828,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPT
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -2864,23 +2869,19 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(co
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                       int32_t channels, float *points, ptrdiff_t point_step)
 {
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: parts are copied once. One call: it is inlined, and long. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
-        const float *from = in;
-        for (int32_t i = 0; channels < BS_LANES && i < BS_WINOGRAD_POINTS; i++) {
-            const float *pixel = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-            BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(pixel, BS_V_PART_OF(channels)))
-            from = patch;
-        }
-        const bool copied = from == patch;
-        BS_TIER_FN(bs_conv_winograd_in_vector)(from, copied ? BS_WINOGRAD_IN * BS_LANES : in_row,
-                                               copied ? BS_LANES : in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-    }
-#else
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
 #endif
@@ -2925,11 +2926,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -2992,14 +2993,15 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        /* One call: the transform is inlined, and long. */
-        const bool there = straight && valid == BS_LANES;
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
+                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+            continue;
+        }
         float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, there ? low : lowest, there ? high : highest,
-                                                there ? tile->out + c : patch, there ? out_row : 4 * BS_LANES,
-                                                there ? tile->out_pixel : BS_LANES, BS_V_PART_OF(BS_LANES));
-        if (!there)
-            BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
+                                                BS_LANES, BS_V_PART_OF(BS_LANES));
+        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
 /* --- end of template kernels/conv_winograd.inc --- */
@@ -3748,9 +3750,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPT
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -3789,23 +3791,19 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(co
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                       int32_t channels, float *points, ptrdiff_t point_step)
 {
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: parts are copied once. One call: it is inlined, and long. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
-        const float *from = in;
-        for (int32_t i = 0; channels < BS_LANES && i < BS_WINOGRAD_POINTS; i++) {
-            const float *pixel = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-            BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(pixel, BS_V_PART_OF(channels)))
-            from = patch;
-        }
-        const bool copied = from == patch;
-        BS_TIER_FN(bs_conv_winograd_in_vector)(from, copied ? BS_WINOGRAD_IN * BS_LANES : in_row,
-                                               copied ? BS_LANES : in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-    }
-#else
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
 #endif
@@ -3850,11 +3848,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -3917,14 +3915,15 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        /* One call: the transform is inlined, and long. */
-        const bool there = straight && valid == BS_LANES;
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
+                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+            continue;
+        }
         float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, there ? low : lowest, there ? high : highest,
-                                                there ? tile->out + c : patch, there ? out_row : 4 * BS_LANES,
-                                                there ? tile->out_pixel : BS_LANES, BS_V_PART_OF(BS_LANES));
-        if (!there)
-            BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
+                                                BS_LANES, BS_V_PART_OF(BS_LANES));
+        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
 /* --- end of template kernels/conv_winograd.inc --- */
@@ -4582,9 +4581,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -4623,23 +4622,19 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(co
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                       int32_t channels, float *points, ptrdiff_t point_step)
 {
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: parts are copied once. One call: it is inlined, and long. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
-        const float *from = in;
-        for (int32_t i = 0; channels < BS_LANES && i < BS_WINOGRAD_POINTS; i++) {
-            const float *pixel = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-            BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(pixel, BS_V_PART_OF(channels)))
-            from = patch;
-        }
-        const bool copied = from == patch;
-        BS_TIER_FN(bs_conv_winograd_in_vector)(from, copied ? BS_WINOGRAD_IN * BS_LANES : in_row,
-                                               copied ? BS_LANES : in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-    }
-#else
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
 #endif
@@ -4684,11 +4679,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -4751,14 +4746,15 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_V bias = BS_V_ZERO();
         if (task->bias)
             bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        /* One call: the transform is inlined, and long. */
-        const bool there = straight && valid == BS_LANES;
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
+                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+            continue;
+        }
         float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, there ? low : lowest, there ? high : highest,
-                                                there ? tile->out + c : patch, there ? out_row : 4 * BS_LANES,
-                                                there ? tile->out_pixel : BS_LANES, BS_V_PART_OF(BS_LANES));
-        if (!there)
-            BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
+                                                BS_LANES, BS_V_PART_OF(BS_LANES));
+        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
 /* --- end of template kernels/conv_winograd.inc --- */
