@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e6b2792ad2256b61b29daf48ff6886bf5e8e3fbbceae370c0714ed06737dd484
+ * sha256 of the parts: 5abf95090b2d2886196efac945f54bc45d6e5af72f7112ae9a120dafd6e0aafe
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -778,9 +778,14 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 #endif
 
 /* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels. */
+ * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
 #define BS_INLINE __attribute__((always_inline))
 #define BS_OUTLINE __attribute__((noinline))
+#ifdef __OPTIMIZE_SIZE__
+#define BS_INLINE_IF_FAST BS_OUTLINE
+#else
+#define BS_INLINE_IF_FAST inline BS_INLINE
+#endif
 
 #endif
 /* ==== end src/kernels/tier.h ================================================================== */
@@ -1553,7 +1558,8 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 /* conv_scalar.c: the convolution kernels of one tier, portable C.
  *
  * Owns:      the tier's kernel table.
- * Relies on: the templates (*.inc) and simd_scalar.h.
+ * Relies on: the templates (*.inc) and simd_scalar.h. The plain ones of two: this tier is in every build and runs
+ *            only where no other does, so it should be small; the bits are those of the unrolled ones.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_scalar.h.
  */
 /* #include "kernels/conv_internal.h" */
@@ -1754,77 +1760,73 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
 /* --- end of template kernels/repeat.h --- */
 
-/* --- template kernels/conv_epilogue.inc --- */
-/* conv_epilogue.inc: how an accumulator tile starts and ends: bias, residual, activation, store.
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
  *
- * Owns:      macros over accumulators named a<pixel>_<vector>, for one vector of output channels or two.
- * Relies on: a simd_*.h and repeat.h before it; `tile`, `task`, `part` and `zero` in the kernel that uses it.
- * Must never: touch lanes beyond `part` of the last vector.
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
  */
 #include <math.h> /* INFINITY */
 
-/* One vector of output channels, or two. Of the last vector only `part` is valid. */
-#define BS_BIAS_1   \
-    if (task->bias) \
-        b0 = BS_V_LOAD_PART(task->bias + tile->channel, part);
-#define BS_BIAS_2                                                         \
-    if (task->bias) {                                                     \
-        b0 = BS_V_LOAD(task->bias + tile->channel);                       \
-        b1 = BS_V_LOAD_PART(task->bias + tile->channel + BS_LANES, part); \
-    }
-#define BS_SLOPES_1 s0 = BS_V_LOAD_PART(task->slopes + tile->channel, part);
-#define BS_SLOPES_2                               \
-    s0 = BS_V_LOAD(task->slopes + tile->channel); \
-    s1 = BS_V_LOAD_PART(task->slopes + tile->channel + BS_LANES, part);
+/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from, int32_t first)
+{
+    const int32_t valid = bs_conv_min(tile->channels - first, BS_LANES);
+    return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
+}
 
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
 #define BS_INIT_1(p) BS_V a##p##_0 = b0;
 #define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
-#define BS_RESIDUAL_1(p) \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD_PART(residual + (p) * residual_pixel, part));
-#define BS_RESIDUAL_2(p)                                                       \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD(residual + (p) * residual_pixel)); \
-    a##p##_1 = BS_V_ADD(a##p##_1, BS_V_LOAD_PART(residual + (p) * residual_pixel + BS_LANES, part));
+/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                        int32_t vectors, int32_t first)
+{
+    const bs_conv_task *task = tile->task;
+    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const bool sloped = !clamp && task->activation != BS_CONV_NONE;
+    const BS_V zero = BS_V_ZERO(), low = clip ? BS_V_SET1(task->low) : zero;
+    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
+    BS_V slope = BS_V_SET1(task->slope);
+    if (task->activation == BS_CONV_PRELU)
+        slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
+    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
+        BS_V v = *sums, residual = zero;
+        if (tile->residual)
+            residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
+        if (tile->residual && task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        if (clamp) {
+            v = BS_V_MAX(low, v);
+            v = BS_V_MIN(high, v);
+        }
+        if (sloped)
+            v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
+        if (tile->residual && !task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        BS_V_STORE_PART(tile->out + p * tile->out_pixel + first, v, part);
+    }
+}
 
-#define BS_CLAMP_1(p) a##p##_0 = BS_V_MIN(high, BS_V_MAX(low, a##p##_0));
-#define BS_CLAMP_2(p) BS_CLAMP_1(p) a##p##_1 = BS_V_MIN(high, BS_V_MAX(low, a##p##_1));
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                            int32_t vectors)
+{
+    for (int32_t i = 0; i < vectors; i++)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+}
 
-#define BS_SLOPE_1(p) a##p##_0 = BS_V_FMA(BS_V_MIN(zero, a##p##_0), s0, BS_V_MAX(zero, a##p##_0));
-#define BS_SLOPE_2(p) \
-    BS_SLOPE_1(p)     \
-    a##p##_1 = BS_V_FMA(BS_V_MIN(zero, a##p##_1), s1, BS_V_MAX(zero, a##p##_1));
-
-#define BS_STORE_1(p) BS_V_STORE_PART(out + (p) * out_pixel, a##p##_0, part);
-#define BS_STORE_2(p)                            \
-    BS_V_STORE(out + (p) * out_pixel, a##p##_0); \
-    BS_V_STORE_PART(out + (p) * out_pixel + BS_LANES, a##p##_1, part);
-
-/* From accumulators to memory: residual, activation, residual, store. */
-#define BS_EPILOGUE(P, B)                                                                   \
-        const float *residual = tile->residual;                                             \
-        const ptrdiff_t residual_pixel = tile->residual_pixel, out_pixel = tile->out_pixel; \
-        float *out = tile->out;                                                             \
-        if (residual && task->residual_before_activation) {                                 \
-            BS_EACH_##P(BS_RESIDUAL_##B)                                                    \
-        }                                                                                   \
-        if (task->activation == BS_CONV_RELU || task->activation == BS_CONV_CLIP) {         \
-            const bool clip = task->activation == BS_CONV_CLIP;                             \
-            const BS_V low = clip ? BS_V_SET1(task->low) : zero;                            \
-            const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);                      \
-            BS_EACH_##P(BS_CLAMP_##B)                                                       \
-        } else if (task->activation != BS_CONV_NONE) {                                      \
-            BS_V s0 = BS_V_SET1(task->slope), s1 = s0;                                      \
-            if (task->activation == BS_CONV_PRELU) {                                        \
-                BS_SLOPES_##B                                                               \
-            }                                                                               \
-            (void)s1;                                                                       \
-            BS_EACH_##P(BS_SLOPE_##B)                                                       \
-        }                                                                                   \
-        if (residual && !task->residual_before_activation) {                                \
-            BS_EACH_##P(BS_RESIDUAL_##B)                                                    \
-        }                                                                                   \
-        BS_EACH_##P(BS_STORE_##B)
-/* --- end of template kernels/conv_epilogue.inc --- */
+#define BS_SUM_1(p) a##p##_0,
+#define BS_SUM_2(p) a##p##_0, a##p##_1,
+#define BS_EPILOGUE(P, B)                                \
+        const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
+        (void)part;                                      \
+        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+/* --- end of template kernels/conv_epilogue_plain.inc --- */
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
  *
@@ -1978,223 +1980,88 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 #define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
-/* --- template kernels/conv_winograd.inc --- */
-/* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
+/* --- template kernels/conv_winograd_plain.inc --- */
+/* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
- * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
+ * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
- *
- * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
 
-/* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
-
-/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
-    }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
-    }
-
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+/* B^T of one line, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *to, int32_t step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
-    }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
-    }
+    const BS_V pa = BS_V_FNMA(d[2], bb, d[4]), qa = BS_V_FNMA(d[1], bb, d[3]);
+    const BS_V pb = BS_V_FNMA(d[2], aa, d[4]), qb = BS_V_FNMA(d[1], aa, d[3]);
+    to[0] = BS_V_FMA(d[0], aabb, BS_V_FNMA(d[2], sum, d[4]));
+    to[step] = BS_V_FMA(qa, a, pa);
+    to[2 * step] = BS_V_FNMA(qa, a, pa);
+    to[3 * step] = BS_V_FMA(qb, b, pb);
+    to[4 * step] = BS_V_FNMA(qb, b, pb);
+    to[5 * step] = BS_V_FMA(d[1], aabb, BS_V_FNMA(d[3], sum, d[5]));
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                       int32_t channels, float *points, ptrdiff_t point_step)
 {
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-}
-
-/* ----------------------------------------------------------------------------------------- output
- * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-#define BS_M0 BS_V_LOAD(m)
-#define BS_M1 BS_V_LOAD(m + row)
-#define BS_M2 BS_V_LOAD(m + 2 * row)
-#define BS_M3 BS_V_LOAD(m + row3)
-#define BS_M4 BS_V_LOAD(m + row4)
-#define BS_M5 BS_V_LOAD(m + row5)
-
-#define BS_COLUMN_OUT(x)                                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
-    m += point_step;                                                                           \
-    BS_OPAQUE(m);
-
-/* One row: A^T again, factor and bias, clamp, and out. */
-#define BS_ROW_OUT(y)                                                                          \
-    {                                                                                          \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
-        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
-        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
-        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
-        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
-        to += to_row;                                                                          \
-        BS_OPAQUE(to);                                                                         \
-    }
-#define BS_STORE_OUT(at, power, value)                                                         \
-    {                                                                                          \
-        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
-        BS_V_STORE_PART(at, scaled, part);                                                     \
-    }
-
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
-{
-    const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
-    const ptrdiff_t row = 6 * point_step;
-    ptrdiff_t row3 = 3 * row, row4 = 4 * row, row5 = 5 * row, to_pixel3 = 3 * to_pixel;
-    const float *m = points;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(to_pixel3);
-    BS_EACH_6(BS_COLUMN_OUT)
-    BS_ROW_OUT(0)
-    BS_ROW_OUT(1)
-    BS_ROW_OUT(2)
-    BS_ROW_OUT(3)
-}
-
-/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
-                                                          ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
-                                                          int32_t columns, BS_V low, BS_V high)
-{
-    const bs_conv_task *task = tile->task;
-    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - channel, BS_LANES));
-    const bool sloped = task->activation == BS_CONV_LEAKY || task->activation == BS_CONV_PRELU;
-    const bool before = tile->residual && task->residual_before_activation;
-    const bool after = tile->residual && !task->residual_before_activation;
-    const BS_V zero = BS_V_ZERO();
-    BS_V slope = BS_V_SET1(task->slope);
-    if (task->activation == BS_CONV_PRELU)
-        slope = BS_V_LOAD_PART(task->slopes + channel, part);
-    for (int32_t y = 0; y < rows; y++)
-        for (int32_t x = 0; x < columns; x++) {
-            BS_V v = BS_V_LOAD(patch + (4 * y + x) * BS_LANES), residual = zero;
-            if (tile->residual)
-                residual = BS_V_LOAD_PART(tile->residual + y * residual_row + x * tile->residual_pixel + channel, part);
-            if (before)
-                v = BS_V_ADD(v, residual);
-            v = BS_V_MAX(low, v);
-            v = BS_V_MIN(high, v);
-            if (sloped)
-                v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
-            if (after)
-                v = BS_V_ADD(v, residual);
-            BS_V_STORE_PART(tile->out + y * out_row + x * tile->out_pixel + channel, v, part);
+    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
+        const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part);
+            BS_TIER_FN(bs_conv_winograd_in_line)(line, half + x, BS_WINOGRAD_IN);
         }
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+            BS_TIER_FN(bs_conv_winograd_in_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+                BS_V_STORE(points + (y * BS_WINOGRAD_IN + x) * point_step, line[x]);
+        }
+    }
 }
 
+/* A^T of one line up to the factors a^index, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V *to, int32_t step)
+{
+    const BS_V s = BS_V_ADD(m[1], m[2]), d = BS_V_SUB(m[1], m[2]);
+    const BS_V u = BS_V_ADD(m[3], m[4]), v = BS_V_SUB(m[3], m[4]);
+    to[0] = BS_V_ADD(BS_V_ADD(m[0], s), u);
+    to[step] = BS_V_FMA(v, BS_V_SET1(2), d);
+    to[2 * step] = BS_V_FMA(u, BS_V_SET1(4), s);
+    to[3 * step] = BS_V_FMA(v, BS_V_SET1(8), BS_V_ADD(m[5], d));
+}
+
+/* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns)
 {
-    const bs_conv_task *task = tile->task;
-    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
-    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
-    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
-        BS_V bias = BS_V_ZERO();
-        if (task->bias)
-            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
-            continue;
+        const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD(points + (y * BS_WINOGRAD_IN + x) * point_step);
+            BS_TIER_FN(bs_conv_winograd_out_line)(line, half + x, BS_WINOGRAD_IN);
         }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        bs_conv_tile row = *tile;
+        row.channel = c;
+        row.channels = tile->channels - c;
+        row.out += c;
+        for (int32_t y = 0; y < rows; y++, row.out += out_row) {
+            row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
+            BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
+                line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
+            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+        }
     }
 }
-/* --- end of template kernels/conv_winograd.inc --- */
+/* --- end of template kernels/conv_winograd_plain.inc --- */
 
 static const bs_conv_kernels bs_conv_table_scalar = {
     .lanes = BS_LANES,
@@ -2279,6 +2146,7 @@ static const bs_conv_kernels bs_conv_table_scalar = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -2303,6 +2171,8 @@ static const bs_conv_kernels bs_conv_table_scalar = {
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -2962,9 +2832,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPT
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -3005,8 +2875,20 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 {
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -3048,11 +2930,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -3211,6 +3093,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -3235,6 +3118,8 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -3869,9 +3754,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPT
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -3912,8 +3797,20 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 {
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -3955,11 +3852,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -4118,6 +4015,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -4142,6 +4040,8 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -4259,6 +4159,7 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -4684,9 +4585,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -4727,8 +4628,20 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 {
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -4770,11 +4683,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -4933,6 +4846,7 @@ static const bs_conv_kernels bs_conv_table_neon = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -4957,6 +4871,8 @@ static const bs_conv_kernels bs_conv_table_neon = {
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -5390,6 +5306,46 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
+/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
+typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
+                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
+ * or the bytes of a sample where `type` is char. */
+#define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
+    bs_line_pair ring[5];                                                                                        \
+    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
+        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
+        type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
+        int32_t made = -3;                                                                                       \
+        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
+            const bs_line_pair *r[5];                                                                            \
+            for (int32_t i = 0; i < 5; i++) {                                                                    \
+                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
+                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
+                if (row > made)                                                                                  \
+                    enlarge(t, row, x, count, lines);                                                            \
+                made = row > made ? row : made;                                                                  \
+                r[i] = lines;                                                                                    \
+            }                                                                                                    \
+            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
+            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+        }                                                                                                        \
+    }
+
+/* Once for each type and tier, or, where the build asks for few bytes (-Os), once. */
+#ifdef __OPTIMIZE_SIZE__
+static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, bs_bicubic_vertical *vertical,
+                             ptrdiff_t sample_bytes, float high)
+{
+    BS_BICUBIC_BODY(char, sample_bytes, enlarge, vertical)
+}
+#define BS_BICUBIC_RUN(type, enlarge, vertical) bs_bicubic2x_any(t, enlarge, vertical, sizeof(type), high);
+#else
+#define BS_BICUBIC_RUN(type, enlarge, vertical) BS_BICUBIC_BODY(type, 1, enlarge, vertical)
+#endif
+
 /* -------------------------------------------------------------------------------------------------- tiers */
 
 /* --- template kernels/simd_scalar.h --- */
@@ -5713,8 +5669,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -5732,28 +5689,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -5875,6 +5813,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -5899,6 +5838,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -6277,8 +6218,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -6296,28 +6238,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -6439,6 +6362,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -6463,6 +6387,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -6809,8 +6735,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -6828,28 +6755,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -6971,6 +6879,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -6995,6 +6904,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -7091,6 +7002,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -7366,8 +7278,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -7385,28 +7298,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -7528,6 +7422,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -7552,6 +7447,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -7639,6 +7536,8 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
     return &scalar;
 }
 #undef BS_ELEMENTWISE_TABLE
+#undef BS_BICUBIC_RUN
+#undef BS_BICUBIC_BODY
 
 /* ----------------------------------------------------------------------------------------------- dispatch */
 
@@ -18011,7 +17910,8 @@ void bs_plan_units(bs_plan *plan);                   /* which weights come and g
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
+ * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
@@ -18180,6 +18080,7 @@ typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
     uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
+    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
@@ -19978,9 +19879,11 @@ static void widen_slabs(bs_plan *p)
 
 int32_t bs_plan_too_large(const bs_plan *p)
 {
-    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++)
-        if (p->parts[k].scratch_bytes > p->shared_bytes)
-            return bs_plan_top_domain(p->graph, p->parts[k].domain);
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
+        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
+        if (p->parts[k].scratch_bytes > p->shared_bytes && !bs_plan_streams_paths(p, top))
+            return top;
+    }
     return 0;
 }
 
@@ -21267,7 +21170,8 @@ void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_dec
 
 /* ------------------------------------------------------------------------------------------------- layout */
 
-#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size */
+#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
+#define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
 
 /* Operands of an instruction at most: those of its node, its value and target, and what it moves between. */
 static int32_t count_operands(const bs_plan *p)
@@ -21331,7 +21235,10 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     place_decisions(plan, 0, &decisions, NULL);
     l->context_bytes = decisions.tile;
     l->results_bytes = decisions.told;
-    l->tiles = plan->n_regions > 0 ? MOST_TILES : 0;
+    for (int32_t k = 0; k < plan->n_parts; k++)
+        if (plan->parts[k].scratch_bytes > plan->shared_bytes && plan->parts[k].scratch_bytes > l->scratch_bytes)
+            l->scratch_bytes = plan->parts[k].scratch_bytes;
+    l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
     l->weights = take(&at, plan->weight_bytes, 1);
@@ -21340,6 +21247,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->inputs = take(&at, l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
+    l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
     l->slots = take(&at, plan->slot_bytes, 1);
     l->device_bytes = at;
@@ -23518,7 +23426,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     bs_device_layout_make(s->plan, &layout);
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
                                  s->device ? s->device_memory + layout.slots : slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device_pinned + layout.stages, layout.stage_bytes};
+                                 s->device ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
