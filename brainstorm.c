@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5abf95090b2d2886196efac945f54bc45d6e5af72f7112ae9a120dafd6e0aafe
+ * sha256 of the parts: 288dca8d7cd3a2e577dac36ae073d5c3ae6d48d95b08fbde05c25e06978aa99e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18084,7 +18084,7 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
@@ -18095,6 +18095,8 @@ typedef struct bs_device_layout {
 #define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of a router's decision. */
 void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
@@ -19083,7 +19085,7 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH && !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
     if (bs_node_is(node, &bs_op_state_append) && index == 1)
         return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
@@ -21211,6 +21213,26 @@ static uint64_t largest_prepared(const bs_plan *p, bool streamed)
     return most;
 }
 
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+{
+    const bs_router_info *r = &plan->graph->routers[router];
+    if (!plan->routers[router].live || plan->routers[router].forced || r->desc->protocol != BS_ROUTE_CALLBACK)
+        return 0;
+    return bs_align_u64(bs_mul_u64((uint64_t)plan->routers[router].rows, 4 * (uint64_t)bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0])));
+}
+
+/* The most that any callback is told and answers. */
+static uint64_t asked_bytes(const bs_plan *p)
+{
+    uint64_t most = 0;
+    for (int32_t r = 1; r < p->graph->n_routers; r++) {
+        const uint64_t scores = bs_device_scores_bytes(p, r);
+        const uint64_t bytes = scores ? scores + 2 * bs_align_u64(4 * (uint64_t)p->routers[r].rows) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* What the backend carves for itself (cuda/session.cuh). */
 static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
 {
@@ -21255,6 +21277,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->session_bytes = session_bytes(plan, l);
     l->session = take(&at, l->session_bytes, 1);
     l->tables_pinned = take(&at, l->tables_bytes, 1);
+    l->asked = take(&at, asked_bytes(plan), 1);
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
     l->loading = take(&at, largest_prepared(plan, false), 1);

@@ -168,6 +168,26 @@ static uint64_t largest_prepared(const bs_plan *p, bool streamed)
     return most;
 }
 
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+{
+    const bs_router_info *r = &plan->graph->routers[router];
+    if (!plan->routers[router].live || plan->routers[router].forced || r->desc->protocol != BS_ROUTE_CALLBACK)
+        return 0;
+    return bs_align_u64(bs_mul_u64((uint64_t)plan->routers[router].rows, 4 * (uint64_t)bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0])));
+}
+
+/* The most that any callback is told and answers. */
+static uint64_t asked_bytes(const bs_plan *p)
+{
+    uint64_t most = 0;
+    for (int32_t r = 1; r < p->graph->n_routers; r++) {
+        const uint64_t scores = bs_device_scores_bytes(p, r);
+        const uint64_t bytes = scores ? scores + 2 * bs_align_u64(4 * (uint64_t)p->routers[r].rows) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* What the backend carves for itself (cuda/session.cuh). */
 static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
 {
@@ -212,6 +232,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->session_bytes = session_bytes(plan, l);
     l->session = take(&at, l->session_bytes, 1);
     l->tables_pinned = take(&at, l->tables_bytes, 1);
+    l->asked = take(&at, asked_bytes(plan), 1);
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
     l->loading = take(&at, largest_prepared(plan, false), 1);
