@@ -17,6 +17,8 @@ static __thread Block *current;
 Block *block_now() { return current; }
 Slot &Block::me() { return slots[cuda_cpu_self->slot]; }
 
+enum { most_arrays = 64 };
+
 static size_t rounded(size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 /* Not memset, which is intercepted: nobody has written this memory yet. 0xff: NaN, -1. */
@@ -73,6 +75,7 @@ void Block::prepare(const Grid *launched)
             std::swap(turns[i], turns[next_random(&random) % (i + 1)]);
     release_shared();
     arrays.clear();
+    arrays.reserve(most_arrays); /* threads that are not ordered add to it: it may not move */
 }
 
 /* Under the thread sanitizer, memory and tags of a block are new: old accesses and old order must not be seen in
@@ -380,6 +383,9 @@ void *Block::shared(const void *key, const char *name, size_t bytes)
         }
         sum += array.bytes;
     }
+    if (arrays.size() == most_arrays)
+        die("kernel %.*s has more than %d shared arrays", kernel_name_length(grid->kernel->text), grid->kernel->text,
+            static_cast<int>(most_arrays));
     if (sum > (48 << 10) || sum + grid->dynamic_bytes > grid->shared_limit)
         die("kernel %.*s: shared array %s makes %zu static and %zu dynamic bytes, more than a block has",
             kernel_name_length(grid->kernel->text), grid->kernel->text, name, sum, grid->dynamic_bytes);

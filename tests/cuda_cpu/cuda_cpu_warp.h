@@ -87,6 +87,14 @@ template <class T> static inline unsigned cuda_cpu_match(int kind, unsigned mask
 }
 
 template <class T>
+static inline unsigned cuda_cpu_match_all(unsigned mask, T value, int *all, const char *file, int line)
+{
+    const unsigned same = cuda_cpu_match(CUDA_CPU_WARP_MATCH_ALL, mask, value, file, line);
+    *all = same != 0;
+    return same;
+}
+
+template <class T>
 static inline T cuda_cpu_reduce(int for_signed, int for_unsigned, unsigned mask, T value, const char *file, int line)
 {
     static_assert(sizeof value == 4 && std::is_integral<T>::value, "32-bit integers reduce");
@@ -119,9 +127,7 @@ struct cuda_cpu_syncwarp {
 #define __any_sync(m, p)       (cuda_cpu_ballot(m, (p) ? true : false, __FILE__, __LINE__) != 0)
 #define __all_sync(m, p)       cuda_cpu_all(m, (p) ? true : false, __FILE__, __LINE__)
 #define __match_any_sync(m, v) cuda_cpu_match(CUDA_CPU_WARP_MATCH_ANY, m, v, __FILE__, __LINE__)
-#define __match_all_sync(m, v, p)                                                                                      \
-    ([&](unsigned agreed) { *(p) = agreed != 0; return agreed; }(                                                      \
-        cuda_cpu_match(CUDA_CPU_WARP_MATCH_ALL, m, v, __FILE__, __LINE__)))
+#define __match_all_sync(m, v, p) cuda_cpu_match_all(m, v, p, __FILE__, __LINE__)
 
 #define __reduce_add_sync(m, v)                                                                                        \
     cuda_cpu_reduce(CUDA_CPU_WARP_ADD, CUDA_CPU_WARP_ADD, m, v, __FILE__, __LINE__)

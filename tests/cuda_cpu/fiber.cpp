@@ -66,10 +66,12 @@ Stack *stack_make()
     if (at == MAP_FAILED)
         die("no memory for another thread's stack");
     mprotect(at, page, PROT_NONE);
-    Stack *stack = new Stack();
+    /* At its own top, and not from the allocator: any thread may be made to give up its turn to a new one. */
+    Stack *stack = reinterpret_cast<Stack *>(at + page + bytes - (sizeof(Stack) + 63) / 64 * 64);
     stack->low = at + page;
     stack->mapped = bytes + page;
-    stack->size = bytes - stack_colour();
+    stack->size = static_cast<size_t>(reinterpret_cast<char *>(stack) - stack->low) - stack_colour();
+    stack->next = nullptr;
     (void)VALGRIND_STACK_REGISTER(stack->low, stack->low + bytes);
     return stack;
 }
@@ -77,7 +79,6 @@ Stack *stack_make()
 void stack_destroy(Stack *stack)
 {
     munmap(stack->low - (stack->mapped - stack_bytes()), stack->mapped);
-    delete stack;
 }
 
 void stack_prime(Stack *stack, void (*entry)())

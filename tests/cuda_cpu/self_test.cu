@@ -80,9 +80,9 @@ __global__ void __launch_bounds__(64) tree_sum(const float *__restrict__ x, int 
     const unsigned t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
     part[t] = i < static_cast<unsigned>(count) ? __ldg(x + i) : 0.0f;
     __syncthreads();
-    for (unsigned half = blockDim.x / 2; half; half /= 2) {
-        if (t < half)
-            part[t] += part[t + half];
+    for (unsigned reach = blockDim.x / 2; reach; reach /= 2) {
+        if (t < reach)
+            part[t] += part[t + reach];
         __syncthreads();
     }
     if (t == 0)
@@ -165,7 +165,7 @@ __global__ void atomics(int *i, unsigned *u, unsigned long long *l, float *f)
     atomicAnd(u + 1, ~(1u << (t & 31)));
     atomicAdd(l, 1ull << 33);
     atomicAdd(f, 0.5f);
-    int old = i[4], expected;
+    int old = atomicAdd(i + 4, 0), expected;
     do {
         expected = old;
         old = atomicCAS(i + 4, expected, expected + 2);
