@@ -11,7 +11,17 @@
     /* decisions: op_route.cuh */         \
     X(route) X(route_score) X(route_price) \
     /* op_elementwise.cuh */              \
-    X(activation)
+    X(activation) X(prelu) X(clip) X(affine) X(batch_norm) \
+    /* op_binary.cuh */                   \
+    X(add) X(sub) X(mul)                  \
+    /* op_convert.cuh */                  \
+    X(convert) X(sr_store)                \
+    /* op_shape.cuh */                    \
+    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
+    /* op_lines.cuh; reduce_axis is op reduce */ \
+    X(softmax) X(layer_norm) X(reduce_axis) X(argmax) X(topk) \
+    /* op_image.cuh, op_resize.cuh, op_features.cuh */ \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)
 
 enum {
     BS_CU_none,
