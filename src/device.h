@@ -73,7 +73,7 @@ typedef struct bs_device_part {
  * each is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
-    int32_t paths, per_row, rows /* at most */, domain;
+    int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
     uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
     uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
@@ -88,18 +88,23 @@ typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
     uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
+    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_SESSION_BYTES 65536 /* pinned bytes for the backend's own bookkeeping of a session */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of a router's decision. */
 void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
@@ -109,8 +114,6 @@ uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
-
-static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
 
 /* ------------------------------------------------------------------------------------------------ backend */
 
@@ -143,10 +146,20 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* Queues a run; the client's tables say what has changed. */
-    bs_status (*submit)(bs_device_session *session, bs_error *error);
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    bs_status (*begin)(bs_device_session *session, bs_error *error);
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    bs_status (*end)(bs_device_session *session, bs_error *error);
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
+     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
+     * readers, of `from` in pinned memory; returns when it is there. */
+    bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
+    bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
+    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    bs_status (*settle)(bs_device_session *session, bs_error *error);
+    bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
 
 struct bs_device {

@@ -5,30 +5,34 @@
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 
-#define BS_CU_KERNELS(X)                  \
-    /* moves: op_move.cuh */              \
-    X(load) X(store) X(fill) X(rest) X(reduce) \
-    /* decisions: op_route.cuh */         \
-    X(route) X(route_score) X(route_price) \
-    /* op_elementwise.cuh */              \
+#define BS_CU_STEP_KERNELS(X)                            \
+    /* moves: op_move.cuh */                             \
+    X(load) X(store) X(append) X(fill) X(rest) X(reduce) \
+    /* what was decided: op_route.cuh */                 \
+    X(route_score) X(route_price)                        \
+    /* op_elementwise.cuh */                             \
     X(activation) X(prelu) X(clip) X(affine) X(batch_norm) \
-    /* op_binary.cuh */                   \
-    X(add) X(sub) X(mul)                  \
-    /* op_convert.cuh */                  \
-    X(convert) X(sr_store)                \
-    /* op_shape.cuh */                    \
+    /* op_binary.cuh, op_convert.cuh */                  \
+    X(add) X(sub) X(mul) X(convert) X(sr_store)          \
+    /* op_shape.cuh */                                   \
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
-    /* op_lines.cuh; reduce_axis is op reduce */ \
+    /* op_lines.cuh; reduce_axis is the op reduce */     \
     X(softmax) X(layer_norm) X(reduce_axis) X(argmax) X(topk) \
-    /* op_image.cuh, op_resize.cuh, op_features.cuh */ \
+    /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)
+
+/* They see all rows of a router at once: op_route.cuh. */
+#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
+
+#define BS_CU_KERNELS(X) BS_CU_STEP_KERNELS(X) BS_CU_DECISION_KERNELS(X)
 
 enum {
     BS_CU_none,
 #define BS_CU_ENUM(name) BS_CU_##name,
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
-        BS_CU_COUNT
+        BS_CU_COUNT,
+    BS_CU_unsupported = BS_CU_COUNT /* of an op that is missing in the table */
 };
 
 #endif

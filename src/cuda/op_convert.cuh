@@ -20,9 +20,10 @@ static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
     s->p[4].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
 }
 
+/* Or the last of the chain pixel_shuffle 2, add, convert (plan_fuse.c): operand 0 is what was to be shuffled. */
 static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_convert;
+    s->kernel = n->np->fusion ? BS_CU_sr_store : BS_CU_convert;
     bs_cu_convert_limits(n, s);
     bs_cu_cut(n, s);
 }
@@ -105,14 +106,7 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
 
 /* ----------------------------------------------------------------------------------------------- sr_store */
 
-/* The chain pixel_shuffle 2 of operand 0, add operand 1, convert: p as convert's. A thread takes a pixel of the tail. */
-static void bs_cu_sr_store_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_sr_store;
-    bs_cu_convert_limits(n, s);
-    bs_cu_cut(n, s);
-}
-
+/* Pixel (py, px) of the tail gives four of the result. */
 __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base, const bs_cu_view &y, int32_t py,
                                             int32_t px)
 {

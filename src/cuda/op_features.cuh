@@ -43,7 +43,7 @@ __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
 
 /* What the samples index, index + threads, ... of a cell add. */
-__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view *reference, int32_t shift, int32_t index, int32_t threads,
+__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift, int32_t index, int32_t threads,
                                           uint64_t *energy, uint64_t *change)
 {
     const int32_t h = x.dim[1], width = x.dim[2];
@@ -53,8 +53,8 @@ __device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view 
         *energy += bs_cu_feature_square(
             4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) - bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
             bs_cu_feature_code(x, shift, k.c, k.y, max(k.x - 1, 0)) - bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
-        if (reference)
-            *change += bs_cu_feature_square(code - bs_cu_feature_code(*reference, shift, k.c, k.y, k.x));
+        if (both)
+            *change += bs_cu_feature_square(code - bs_cu_feature_code(reference, shift, k.c, k.y, k.x));
     }
 }
 
@@ -82,7 +82,7 @@ __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_de
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, s->n_in > 1 ? &reference : NULL, s->p[1].i, small ? lane : (int32_t)threadIdx.x, small ? 32 : (int32_t)blockDim.x, &energy,
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x, small ? 32 : (int32_t)blockDim.x, &energy,
                            &change);
         energy = bs_cu_feature_lanes(energy);
         change = bs_cu_feature_lanes(change);

@@ -26,7 +26,7 @@ __device__ __forceinline__ int32_t bs_cu_dim(const bs_cu_view &v, int32_t d)
 }
 
 /* Only the first `n` along dimension d. Rows and columns only of whole images. */
-__device__ __forceinline__ void bs_cu_narrow(bs_cu_view *v, int32_t d, int32_t n)
+__device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 {
 #pragma unroll
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -55,7 +55,7 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
         for (int32_t i = 0; i < s->n_in; i++) {
             bs_cu_view v[2] = {y, bs_cu_open(t, bs_cu_in(t, s, i), r)};
             const int32_t extent = bs_cu_dim(v[1], axis);
-            bs_cu_narrow(&v[0], axis, extent);
+            bs_cu_keep(&v[0], axis, extent);
             bs_cu_copy_view(v, d.index, d.workers);
             bs_cu_shift(&y, axis, extent);
         }
@@ -315,7 +315,7 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
                                             const bs_cu_view &indices, int32_t index, int32_t threads)
 {
     bs_cu_view row[2] = {y, table};
-    bs_cu_narrow(&row[0], 0, 1);
+    bs_cu_keep(&row[0], 0, 1);
     row[0].y0 = row[0].x0 = 0;
     const bs_cu_walk<2> k = bs_cu_walk_over(row);
     const bs_cu_copy copy = bs_cu_copy_between(y, table);
