@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6afe358f0dfac6e0a10c8a8938faae5f87bd678456a309fef588104f48865b8d
+ * sha256 of the parts: cd18b1404ba621cba643a81a256cae499c7a6e56cefd5251a57bc20a7593e6b5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -7981,6 +7981,7 @@ typedef struct bs_node_plan {
     uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
+    int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
@@ -17910,6 +17911,7 @@ typedef struct bs_value_plan {
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    bool narrow;          /* f32 that a device keeps in f16 */
     uint64_t offset;
     uint64_t row_bytes;
     int64_t rows;         /* that the storage holds */
@@ -17983,6 +17985,7 @@ struct bs_plan {
     int32_t max_instrs;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
+    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -18008,6 +18011,8 @@ void bs_plan_units(bs_plan *plan);                   /* which weights come and g
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. */
+int32_t bs_plan_too_large(const bs_plan *plan);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
@@ -18020,6 +18025,12 @@ typedef struct bs_life {
 uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 
 /* Helpers of several stages. */
+static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
+/* The type in which the plan's own rows of a value are stored. */
+static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
+{
+    return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
+}
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
 /* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
 bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
@@ -18042,6 +18053,202 @@ void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, i
 
 #endif
 /* ==== end src/plan.h ========================================================================== */
+
+/* ==== begin src/rows.h ======================================================================== */
+/* rows.h - which rows a domain has in a run, and what routers decided.
+ * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+#ifndef BS_ROWS_H
+#define BS_ROWS_H
+
+/* #include "brainstorm.h" */
+
+/* What a router decided for the rows it saw (all of them, or those of one tile). */
+typedef struct bs_decision_data {
+    int32_t rows, paths, per_row; /* per_row: most paths a cell */
+    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
+    float *gates;      /* [rows * per_row] */
+    int32_t *counts;   /* [paths] */
+    int32_t *offsets;  /* [paths + 1] */
+    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
+    int64_t dropped;
+} bs_decision_data;
+
+/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
+typedef struct bs_rows_state {
+    int32_t count;
+    int32_t first;
+    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
+} bs_rows_state;
+
+typedef struct bs_route_callback {
+    bs_route_function function;
+    void *user;
+} bs_route_callback;
+
+#endif
+/* ==== end src/rows.h ========================================================================== */
+
+/* ==== begin src/device.h ====================================================================== */
+/* device.h - a plan as a device reads it, and what a backend does for a session.
+ *
+ * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
+ * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
+ * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
+ * Relies on plan.h and rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+#ifndef BS_DEVICE_H
+#define BS_DEVICE_H
+
+/* #include "plan.h" */
+/* #include "rows.h" */
+
+/* ------------------------------------------------------------------------------------------------- tables */
+
+typedef enum bs_device_place {
+    BS_AT_ROOT, /* one row, at `base` */
+    BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
+    BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
+    BS_AT_CELL, /* in the root image at `base`, where the cell lies */
+    BS_AT_LINE, /* of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
+    BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
+} bs_device_place;
+
+/* One operand of a step; where the element [0,0,0] of the core of a row lies, follows from the row. */
+typedef struct bs_device_operand {
+    uint64_t base;      /* address on the device */
+    int64_t row_bytes;  /* from row to row */
+    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t dim[BS_MAX_RANK];    /* in this run; of patches those of the frame */
+    int32_t max_h, max_w;        /* of a core: how far the margin is kept */
+    int32_t margin;
+    int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
+    uint8_t place, dtype, rank, unused;
+    int16_t domain; /* whose rows are asked for */
+    int16_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+} bs_device_operand;
+
+#define BS_DEVICE_PARAMS 16
+
+/* One instruction. */
+typedef struct bs_device_step {
+    int32_t kernel;   /* the backend's number of it */
+    int32_t node;     /* for errors */
+    int32_t domain;   /* whose rows it works on */
+    int32_t router;   /* of routes, gathers and what asks about a decision */
+    int32_t n_in, n_out;
+    int32_t operands; /* the first: inputs, then outputs */
+    int32_t batch;    /* rows of a piece of work */
+    int32_t parts;    /* pieces of work that each batch is cut into */
+    int32_t unit;     /* whose slot holds its weights; 0: resident */
+    uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
+    union {
+        int32_t i;
+        float f;
+    } p[BS_DEVICE_PARAMS]; /* the kernel's own */
+} bs_device_step;
+
+typedef struct bs_device_domain {
+    int32_t kind, parent;
+    int32_t router, path; /* BS_DOMAIN_PATH */
+    int32_t count;        /* of others: rows in this run */
+    int32_t lengths;      /* BS_DOMAIN_SEGMENTS: number of segments in this run; else 0 */
+    uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
+} bs_device_domain;
+
+/* Steps for tiles of one domain, or of one path of it. */
+typedef struct bs_device_part {
+    int32_t domain, tile_rows;
+    int32_t first, count; /* steps */
+} bs_device_part;
+
+/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says what
+ * each is. */
+typedef struct bs_device_decision {
+    int32_t live, in_tile;
+    int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
+    uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
+    uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
+    uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
+    uint64_t price; /* f32 [1] */
+} bs_device_decision;
+
+/* ------------------------------------------------------------------------------------------------- layout */
+
+/* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
+typedef struct bs_device_layout {
+    int32_t n_steps, n_operands;
+    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
+    uint64_t context_bytes;  /* of one tile's decisions */
+    int32_t tiles;           /* that have a context (and scratch outside shared memory) */
+    uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
+    uint64_t session, session_bytes, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t inputs_bytes;
+} bs_device_layout;
+
+#define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
+
+void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
+/* The table entries of a router's decision. */
+void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
+/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
+ * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
+/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
+uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
+
+/* ------------------------------------------------------------------------------------------------ backend */
+
+/* What a session shows its device. Arrays are the session's own and stay where they are. */
+typedef struct bs_device_client {
+    const bs_graph *graph;
+    const bs_plan *plan;
+    const bs_platform *platform;
+    const int64_t *dims;          /* [dims] of the run that is submitted */
+    const bs_buffer *bound;       /* [nodes] */
+    uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
+    const bs_rows_state *domains; /* [domains] counts of those that no router makes */
+    int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
+    int32_t *const *past;         /* [nodes], checked */
+    const bs_route_callback *callbacks; /* [routers] */
+    /* filled by wait */
+    int8_t *const *chosen;
+    int32_t *counts;   /* [routers * BS_MAX_PATHS] */
+    int64_t *dropped;  /* [routers] */
+} bs_device_client;
+
+typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
+
+typedef struct bs_device_api {
+    /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
+    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned, bs_device_session **session,
+                      bs_error *error);
+    void (*close)(bs_device_session *session);
+    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident ones. */
+    void *(*load)(bs_device_session *session, bs_error *error);
+    bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
+    bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
+    /* Queues a run; the client's tables say what has changed. */
+    bs_status (*submit)(bs_device_session *session, bs_error *error);
+    /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
+    bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
+} bs_device_api;
+
+struct bs_device {
+    const bs_device_api *api;
+    bs_arena memory; /* addresses on the device: never touched by the host */
+    bs_arena pinned;
+};
+
+#endif
+/* ==== end src/device.h ======================================================================== */
 
 /* ==== begin src/plan_live.c =================================================================== */
 /* plan_live.c - the first stage of planning: what is needed at all, which routes are decided ahead, in which order
@@ -18962,7 +19169,8 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
+                                !bs_plan_on_device(l->plan); /* whose kernels look every row up */
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
     if (bs_node_is(node, &bs_op_state_append) && index == 1)
@@ -19218,6 +19426,23 @@ static void place_value(bs_lowering *l, int32_t value)
         place_computed(l, value);
 }
 
+/* A router's scores stay as they are. */
+static bool is_not_decided_by(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
+}
+
+static void narrow_values(bs_lowering *l)
+{
+    for (int32_t v = 1; v < l->g->n_values; v++) {
+        bs_value_plan *p = &l->plan->values[v];
+        const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
+        p->narrow = l->plan->desc.half && own && l->plan->node_live[l->g->values[v].node] && l->g->values[v].dtype == BS_F32 &&
+                    bs_lower_each_reader(l, v, is_not_decided_by, NULL);
+    }
+}
+
 void bs_lower_places(bs_lowering *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++)
@@ -19229,6 +19454,7 @@ void bs_lower_places(bs_lowering *l)
         if (l->plan->node_live[n] && (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)))
             place_assembled(l, v);
     }
+    narrow_values(l);
 }
 /* ==== end src/plan_place.c ==================================================================== */
 
@@ -19607,7 +19833,7 @@ static uint64_t row_bytes(const bs_plan *p, int32_t value)
         bs_plan_core(p, v, &h, &w);
         elements = bs_mul_u64(bs_mul_u64((uint64_t)bs_dim_max(p->graph, v->dims[0]), (uint64_t)(h + 2 * margin)), (uint64_t)(w + 2 * margin));
     }
-    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(v->dtype)));
+    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(bs_plan_stored(p, value))));
 }
 
 static int64_t storage_rows(const bs_plan *p, int32_t value)
@@ -19740,6 +19966,14 @@ static void widen_slabs(bs_plan *p)
         }
 }
 
+int32_t bs_plan_too_large(const bs_plan *p)
+{
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++)
+        if (p->parts[k].scratch_bytes > p->shared_bytes)
+            return bs_plan_top_domain(p->graph, p->parts[k].domain);
+    return 0;
+}
+
 uint64_t bs_plan_memory_workspace(const bs_graph *graph)
 {
     return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
@@ -19778,6 +20012,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* plan.c - making a plan: checks, the stages in order, sizes and the printable report.
  * Relies on plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 /* #include "plan.h" */
+/* #include "device.h" */
 /* #include "structure.h" */
 
 /* ----------------------------------------------------------------------------------------------- storage */
@@ -19844,9 +20079,12 @@ static void plan_node(bs_plan *p, int32_t n)
         w += 2 * margin;
     }
     np->tier = p->tier;
+    np->half = p->desc.half;
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     if (op->plan)
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (bs_plan_on_device(p))
+        np->scratch_bytes = 0; /* blocks of threads have their own */
     uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
     *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
@@ -19859,7 +20097,7 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 {
     if (d->threads < 0 || d->threads > 64)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d threads, expected 1 .. 64", d->threads);
-    if (d->tier < 0 || d->tier > BS_TIER_NEON)
+    if (d->tier < 0 || d->tier > BS_TIER_CUDA)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "tier %d does not exist", d->tier);
     if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_REFERENCE)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
@@ -19868,22 +20106,43 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
                          BS_MAX_LANES);
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->half < 0 || d->half > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->shared_bytes,
+                         BS_DEVICE_WORKSPACE);
     return true;
 }
 
-/* All stages, in order. */
-static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+/* What depends on the orders of the domains. */
+static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
 {
-    if (!bs_plan_live(p, error))
-        return false;
-    bs_plan_fuse(p);
-    bs_plan_units(p);
+    p->n_instrs = p->n_stages = p->n_stage_units = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
+    for (int32_t u = 1; u < p->n_units; u++)
+        p->units[u].prepared_bytes = 0;
     if (!bs_plan_lower(p, workspace, error))
         return false;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
     return bs_plan_stages(p, error) && bs_plan_memory(p, workspace, error);
+}
+
+/* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
+static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+{
+    if (!bs_plan_live(p, error))
+        return false;
+    bs_plan_fuse(p);
+    bs_plan_units(p);
+    while (plan_once(p, workspace, error)) {
+        const int32_t top = bs_plan_too_large(p);
+        if (!top)
+            return true;
+        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+    }
+    return false;
 }
 
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
@@ -19911,7 +20170,8 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
-    p->threads = bs_or_default(desc->threads, 1);
+    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
+    p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
@@ -20741,202 +21001,6 @@ void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_
 }
 /* ==== end src/store.c ========================================================================= */
 
-/* ==== begin src/rows.h ======================================================================== */
-/* rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
-#ifndef BS_ROWS_H
-#define BS_ROWS_H
-
-/* #include "brainstorm.h" */
-
-/* What a router decided for the rows it saw (all of them, or those of one tile). */
-typedef struct bs_decision_data {
-    int32_t rows, paths, per_row; /* per_row: most paths a cell */
-    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
-    float *gates;      /* [rows * per_row] */
-    int32_t *counts;   /* [paths] */
-    int32_t *offsets;  /* [paths + 1] */
-    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
-    int64_t dropped;
-} bs_decision_data;
-
-/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
-typedef struct bs_rows_state {
-    int32_t count;
-    int32_t first;
-    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
-} bs_rows_state;
-
-typedef struct bs_route_callback {
-    bs_route_function function;
-    void *user;
-} bs_route_callback;
-
-#endif
-/* ==== end src/rows.h ========================================================================== */
-
-/* ==== begin src/device.h ====================================================================== */
-/* device.h - a plan as a device reads it, and what a backend does for a session.
- *
- * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
- * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
- * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
- * Relies on plan.h and rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
-#ifndef BS_DEVICE_H
-#define BS_DEVICE_H
-
-/* #include "plan.h" */
-/* #include "rows.h" */
-
-/* ------------------------------------------------------------------------------------------------- tables */
-
-typedef enum bs_device_place {
-    BS_AT_ROOT, /* one row, at `base` */
-    BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
-    BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
-    BS_AT_CELL, /* in the root image at `base`, where the cell lies */
-    BS_AT_LINE, /* of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
-    BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
-} bs_device_place;
-
-/* One operand of a step; where the element [0,0,0] of the core of a row lies, follows from the row. */
-typedef struct bs_device_operand {
-    uint64_t base;      /* address on the device */
-    int64_t row_bytes;  /* from row to row */
-    int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run; of patches those of the frame */
-    int32_t max_h, max_w;        /* of a core: how far the margin is kept */
-    int32_t margin;
-    int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
-    uint8_t place, dtype, rank, unused;
-    int16_t domain; /* whose rows are asked for */
-    int16_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
-} bs_device_operand;
-
-#define BS_DEVICE_PARAMS 16
-
-/* One instruction. */
-typedef struct bs_device_step {
-    int32_t kernel;   /* the backend's number of it */
-    int32_t node;     /* for errors */
-    int32_t domain;   /* whose rows it works on */
-    int32_t router;   /* of routes, gathers and what asks about a decision */
-    int32_t n_in, n_out;
-    int32_t operands; /* the first: inputs, then outputs */
-    int32_t batch;    /* rows of a piece of work */
-    int32_t parts;    /* pieces of work that each batch is cut into */
-    int32_t unit;     /* whose slot holds its weights; 0: resident */
-    uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
-    union {
-        int32_t i;
-        float f;
-    } p[BS_DEVICE_PARAMS]; /* the kernel's own */
-} bs_device_step;
-
-typedef struct bs_device_domain {
-    int32_t kind, parent;
-    int32_t router, path; /* BS_DOMAIN_PATH */
-    int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* BS_DOMAIN_SEGMENTS: number of segments in this run; else 0 */
-    uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
-} bs_device_domain;
-
-/* Steps for tiles of one domain, or of one path of it. */
-typedef struct bs_device_part {
-    int32_t domain, tile_rows;
-    int32_t first, count; /* steps */
-} bs_device_part;
-
-/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says what
- * each is. */
-typedef struct bs_device_decision {
-    int32_t live, in_tile;
-    int32_t paths, per_row, rows /* at most */, domain;
-    uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
-    uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
-    uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
-    uint64_t price; /* f32 [1] */
-} bs_device_decision;
-
-/* ------------------------------------------------------------------------------------------------- layout */
-
-/* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
-typedef struct bs_device_layout {
-    int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
-    uint64_t context_bytes;  /* of one tile's decisions */
-    int32_t tiles;           /* that have a context (and scratch outside shared memory) */
-    uint64_t status;         /* within decisions: i32 status, i32 node */
-    uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
-    uint64_t inputs_bytes;
-} bs_device_layout;
-
-#define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_SESSION_BYTES 65536 /* pinned bytes for the backend's own bookkeeping of a session */
-
-void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
-/* The table entries of a router's decision. */
-void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
-/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
- * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
-uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
-/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
-uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
-
-static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
-
-/* ------------------------------------------------------------------------------------------------ backend */
-
-/* What a session shows its device. Arrays are the session's own and stay where they are. */
-typedef struct bs_device_client {
-    const bs_graph *graph;
-    const bs_plan *plan;
-    const bs_platform *platform;
-    const int64_t *dims;          /* [dims] of the run that is submitted */
-    const bs_buffer *bound;       /* [nodes] */
-    uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
-    const bs_rows_state *domains; /* [domains] counts of those that no router makes */
-    int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
-    int32_t *const *past;         /* [nodes], checked */
-    const bs_route_callback *callbacks; /* [routers] */
-    /* filled by wait */
-    int8_t *const *chosen;
-    int32_t *counts;   /* [routers * BS_MAX_PATHS] */
-    int64_t *dropped;  /* [routers] */
-} bs_device_client;
-
-typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
-
-typedef struct bs_device_api {
-    /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
-    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned, bs_device_session **session,
-                      bs_error *error);
-    void (*close)(bs_device_session *session);
-    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident ones. */
-    void *(*load)(bs_device_session *session, bs_error *error);
-    bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
-    bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* Queues a run; the client's tables say what has changed. */
-    bs_status (*submit)(bs_device_session *session, bs_error *error);
-    /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
-    bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
-} bs_device_api;
-
-struct bs_device {
-    const bs_device_api *api;
-    bs_arena memory; /* addresses on the device: never touched by the host */
-    bs_arena pinned;
-};
-
-#endif
-/* ==== end src/device.h ======================================================================== */
-
 /* ==== begin src/session.h ===================================================================== */
 /* session.h - one running network: everything that changes. Relies on plan.h and platform.h. */
 #ifndef BS_SESSION_H
@@ -20965,6 +21029,8 @@ struct bs_session {
     const bs_platform *platform;
     bs_workers pool;
     bool state_valid, broken; /* broken: a run failed half way, states are in between */
+    bool pending;             /* submitted, not waited for */
+    bs_status last;           /* how the last run ended */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
     uint8_t *weights; /* prepared, resident */
@@ -20985,6 +21051,12 @@ struct bs_session {
     uint64_t *path_ns; /* [threads * routers * BS_MAX_PATHS] */
     int32_t *route_counts; /* [threads * routers * BS_MAX_PATHS] decided in tiles */
     bs_run_stats stats;
+    uint64_t started_ns;
+    /* a device does the work */
+    bs_device *device;
+    bs_device_session *on_device;
+    bs_device_client client;
+    uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
 };
@@ -20994,6 +21066,11 @@ static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
 }
+static inline uint64_t bs_session_now(const bs_session *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 
@@ -21104,7 +21181,8 @@ static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, b
     const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
     d->dropped = take(&used->told, 1, sizeof(int64_t));
     d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
-    d->top = take(&used->told, (uint64_t)p->domains[top].max_rows, 1);
+    d->top_rows = (int32_t)p->domains[top].max_rows;
+    d->top = take(&used->told, (uint64_t)d->top_rows, 1);
 }
 
 static void place_rest(decision_sizes *used, bs_device_decision *d)
@@ -21197,6 +21275,19 @@ static uint64_t largest_prepared(const bs_plan *p)
     return most;
 }
 
+/* What the backend carves for itself (cuda/session.cuh). */
+static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
+{
+    const uint64_t nodes = (uint64_t)p->graph->n_nodes;
+    bs_carver c = {NULL, 0};
+    bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
+    bs_carve(&c, 2 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
+    bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
+    bs_carve(&c, nodes, sizeof(bs_buffer));
+    bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);
+    return c.used;
+}
+
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 {
     decision_sizes decisions;
@@ -21221,7 +21312,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->slots = take(&at, plan->slot_bytes, 1);
     l->device_bytes = at;
     at = 0;
-    l->session = take(&at, BS_DEVICE_SESSION_BYTES, 1);
+    l->session_bytes = session_bytes(plan, l);
+    l->session = take(&at, l->session_bytes, 1);
     l->tables_pinned = take(&at, l->tables_bytes, 1);
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
@@ -22327,11 +22419,6 @@ static inline bool bs_exec_failed(bs_session *s)
     return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
 }
 
-static inline uint64_t bs_session_now(const bs_session *s)
-{
-    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
-}
-
 /* The first failure of a run stays; BS_OK is none. */
 void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
@@ -23026,7 +23113,7 @@ static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, b
     bs_decision_data unused;
     bs_rows_state *domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
     bs_decision_data *decisions = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
-    for (int32_t r = 1; r < g->n_routers; r++)
+    for (int32_t r = 1; r < g->n_routers && !bs_plan_on_device(p); r++)
         if (p->routers[r].live && p->routers[r].in_tile == tile)
             carve_decision(c, p, r, decisions ? &decisions[r] : &unused);
     if (context) {
@@ -23075,7 +23162,7 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
     s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, root, false);
-    for (int32_t t = 0; t < p->threads; t++)
+    for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
         int8_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
@@ -23094,10 +23181,11 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = bs_carve(c, p->weight_bytes, 1);
+    s->weights = bs_carve(c, bs_plan_on_device(p) ? 0 : p->weight_bytes, 1);
     s->store = bs_carve(c, bs_store_bytes(p), 1);
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        uint8_t *memory = bs_session_is_state(p, n) ? bs_carve(c, state_bytes(p, n), 1) : NULL;
+        const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
+        uint8_t *memory = here ? bs_carve(c, state_bytes(p, n), 1) : NULL;
         if (s->state) {
             s->state[n] = memory;
             s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : 0;
@@ -23131,9 +23219,13 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
     sizes->persistent = c.used;
-    sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
+    bs_device_layout layout;
+    bs_device_layout_make(plan, &layout);
+    sizes->device = layout.device_bytes;
+    sizes->pinned = layout.pinned_bytes;
+    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
     sizes->staging = plan->staging_bytes;
-    sizes->slots = plan->slot_bytes;
+    sizes->slots = bs_plan_on_device(plan) ? 0 : plan->slot_bytes;
     if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
         const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
         sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
@@ -23199,7 +23291,9 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
-    uint8_t *prepared = s->weights + s->plan->nodes[n].prepared_offset;
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
+    if (!prepared)
+        return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
@@ -23217,6 +23311,8 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
         tensors[i] = target;
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
+    if (s->device)
+        return s->device->api->loaded(s->on_device, s->plan->nodes[n].prepared_offset, s->plan->nodes[n].prepared_bytes, error);
     return BS_OK;
 }
 
@@ -23255,6 +23351,31 @@ static void bind_own_states(bs_session *s)
             s->bound[n].data = s->state[n];
 }
 
+
+/* ------------------------------------------------------------------------------------------------- device */
+
+/* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
+static bool device_start(bs_session *s, bs_device *device, bs_error *error)
+{
+    bs_device_layout layout;
+    if (!device)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+    bs_device_layout_make(s->plan, &layout);
+    s->device_memory = bs_session_take(&device->memory, layout.device_bytes, "the session on the GPU", error);
+    s->device_pinned = s->device_memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    if (!s->device_pinned)
+        return false;
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        if (bs_session_is_state(s->plan, n))
+            s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
+    const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
+                                     s->callbacks, s->chosen, s->counts, s->dropped};
+    s->client = client;
+    if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
+        return false;
+    s->device = device;
+    return true;
+}
 
 /* What a profile is told before anything happens. */
 static void profile_router(const void *user, int32_t index, bs_profile_router *router)
@@ -23298,7 +23419,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
+    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
+        return false;
     bind_own_states(s);
+    if (s->device)
+        bs_reset_state(s);
     if (load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
     const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
@@ -23324,7 +23449,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     if (!desc)
         desc = &none;
-    if (!bs_tier_available(plan->tier)) {
+    if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
         bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have", bs_tier_name(plan->tier));
         return NULL;
     }
@@ -23333,10 +23458,17 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     bs_session *s = bs_session_carve(memory, plan, &sizes, error);
     uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
     uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};
     const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
         memory->staging.used = mark[2]; /* only while loading */
     if (!ok) {
+        if (s && s->device)
+            s->device->api->close(s->on_device);
+        if (desc->device) {
+            desc->device->memory.used = device_mark[0];
+            desc->device->pinned.used = device_mark[1];
+        }
         memory->persistent.used = mark[0];
         memory->transient.used = mark[1];
         memory->slots.used = mark[3];
@@ -23349,6 +23481,9 @@ void bs_session_close(bs_session *session)
 {
     if (!session)
         return;
+    bs_wait(session, NULL);
+    if (session->device)
+        session->device->api->close(session->on_device);
     bs_workers_stop(&session->pool);
     bs_store_close(&session->store);
 }
@@ -23368,17 +23503,27 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
     return s->state[n] && s->bound[n].data == s->state[n];
 }
 
+/* A state in one piece, wherever it lies. */
+static void zero_state(bs_session *s, uint8_t *memory, uint64_t bytes)
+{
+    if (!s->device)
+        memset(memory, 0, (size_t)bytes);
+    else if (s->device->api->zero(s->on_device, memory, bytes) != BS_OK)
+        s->broken = true;
+}
+
 void bs_reset_state(bs_session *session)
 {
     if (!session)
         return;
+    bs_wait(session, NULL);
     session->state_valid = session->broken = false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++) {
         const bs_buffer *b = &session->bound[n];
         if (!bs_session_is_state(session->plan, n))
             continue;
         if (bs_session_owns_state(session, n)) {
-            memset(session->state[n], 0, (size_t)session->state_bytes[n]);
+            zero_state(session, session->state[n], session->state_bytes[n]);
             continue;
         }
         const size_t bytes = bs_dtype_bytes(b->dtype);
@@ -23531,7 +23676,7 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
         b->dim[i] = s->dims[v->dims[i]];
         b->stride[i] = i == v->rank - 1 ? 1 : b->stride[i + 1] * b->dim[i + 1];
     }
-    memset(s->state[n], 0, (size_t)s->state_bytes[n]);
+    zero_state(s, s->state[n], s->state_bytes[n]);
     s->state_valid = false;
 }
 
@@ -23619,32 +23764,80 @@ static bool writes_states(const bs_session *s)
     return false;
 }
 
-bs_status bs_run(bs_session *session, bs_error *error)
+/* Checks a run before anything happens. */
+static bs_status run_check(bs_session *s, bs_error *error)
+{
+    bs_status status = set_symbols(s, error);
+    status = status == BS_OK ? derive_extents(s, error) : status;
+    status = status == BS_OK ? check_bound(s, error) : status;
+    status = status == BS_OK ? count_rows(s, error) : status;
+    return status == BS_OK ? bs_segments_begin(s, error) : status;
+}
+
+/* The run is over, with `status`; node: the one that failed. */
+static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_error *error)
+{
+    s->pending = false;
+    s->last = status;
+    s->state_valid = status == BS_OK && writes_states(s);
+    if (status == BS_OK)
+        return BS_OK;
+    s->broken = writes_states(s);
+    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]),
+                   bs_status_text(status));
+}
+
+static bs_status run_here(bs_session *s, bs_error *error)
+{
+    bs_execute(s);
+    run_end(s);
+    bs_store_leave(&s->store);
+    return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+}
+
+bs_status bs_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_run: the session is NULL");
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
-    bs_status status = set_symbols(session, error);
-    status = status == BS_OK ? derive_extents(session, error) : status;
-    status = status == BS_OK ? check_bound(session, error) : status;
-    status = status == BS_OK ? count_rows(session, error) : status;
-    status = status == BS_OK ? bs_segments_begin(session, error) : status;
+    bs_status status = run_check(session, error);
     if (status != BS_OK)
         return status;
     run_begin(session);
-    bs_execute(session);
-    run_end(session);
-    bs_store_leave(&session->store);
-    status = (bs_status)atomic_load(&session->status);
-    if (status == BS_OK) {
-        session->state_valid = writes_states(session);
-        return BS_OK;
+    if (!session->device)
+        return run_here(session, error);
+    session->started_ns = bs_session_now(session);
+    status = session->device->api->submit(session->on_device, error);
+    session->pending = status == BS_OK;
+    session->broken = status != BS_OK && writes_states(session);
+    return status;
+}
+
+bs_status bs_wait(bs_session *session, bs_error *error)
+{
+    int32_t node = 0;
+    if (!session)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_wait: the session is NULL");
+    if (!session->pending)
+        return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
+    const bs_status status = session->device->api->wait(session->on_device, &node, error);
+    session->stats.total_ns = bs_session_now(session) - session->started_ns;
+    session->stats.runs++;
+    if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
+        session->pending = false;
+        session->last = status;
+        session->state_valid = false;
+        session->broken = writes_states(session);
+        return status;
     }
-    session->state_valid = false;
-    session->broken = writes_states(session);
-    const bs_node *node = &session->graph->nodes[atomic_load(&session->failed_node)];
-    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(node->op)->name, bs_node_name(node), bs_status_text(status));
+    return run_ended(session, status, node, error);
+}
+
+bs_status bs_run(bs_session *session, bs_error *error)
+{
+    const bs_status status = bs_submit(session, error);
+    return status == BS_OK ? bs_wait(session, error) : status;
 }
 
 bool bs_state_valid(const bs_session *session)

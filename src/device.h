@@ -73,7 +73,7 @@ typedef struct bs_device_part {
  * each is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
-    int32_t paths, per_row, rows /* at most */, domain;
+    int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
     uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
     uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
@@ -91,13 +91,15 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_SESSION_BYTES 65536 /* pinned bytes for the backend's own bookkeeping of a session */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
 /* The table entries of a router's decision. */
@@ -109,8 +111,6 @@ uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
-
-static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
 
 /* ------------------------------------------------------------------------------------------------ backend */
 

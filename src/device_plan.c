@@ -73,7 +73,8 @@ static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, b
     const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
     d->dropped = take(&used->told, 1, sizeof(int64_t));
     d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
-    d->top = take(&used->told, (uint64_t)p->domains[top].max_rows, 1);
+    d->top_rows = (int32_t)p->domains[top].max_rows;
+    d->top = take(&used->told, (uint64_t)d->top_rows, 1);
 }
 
 static void place_rest(decision_sizes *used, bs_device_decision *d)
@@ -166,6 +167,19 @@ static uint64_t largest_prepared(const bs_plan *p)
     return most;
 }
 
+/* What the backend carves for itself (cuda/session.cuh). */
+static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
+{
+    const uint64_t nodes = (uint64_t)p->graph->n_nodes;
+    bs_carver c = {NULL, 0};
+    bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
+    bs_carve(&c, 2 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
+    bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
+    bs_carve(&c, nodes, sizeof(bs_buffer));
+    bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);
+    return c.used;
+}
+
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 {
     decision_sizes decisions;
@@ -190,7 +204,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->slots = take(&at, plan->slot_bytes, 1);
     l->device_bytes = at;
     at = 0;
-    l->session = take(&at, BS_DEVICE_SESSION_BYTES, 1);
+    l->session_bytes = session_bytes(plan, l);
+    l->session = take(&at, l->session_bytes, 1);
     l->tables_pinned = take(&at, l->tables_bytes, 1);
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);

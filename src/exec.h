@@ -10,11 +10,6 @@ static inline bool bs_exec_failed(bs_session *s)
     return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
 }
 
-static inline uint64_t bs_session_now(const bs_session *s)
-{
-    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
-}
-
 /* The first failure of a run stays; BS_OK is none. */
 void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */

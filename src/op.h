@@ -45,6 +45,7 @@ typedef struct bs_node_plan {
     uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
+    int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 

@@ -1,6 +1,7 @@
 /* plan.c - making a plan: checks, the stages in order, sizes and the printable report.
  * Relies on plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 #include "plan.h"
+#include "device.h"
 #include "structure.h"
 
 /* ----------------------------------------------------------------------------------------------- storage */
@@ -67,9 +68,12 @@ static void plan_node(bs_plan *p, int32_t n)
         w += 2 * margin;
     }
     np->tier = p->tier;
+    np->half = p->desc.half;
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     if (op->plan)
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (bs_plan_on_device(p))
+        np->scratch_bytes = 0; /* blocks of threads have their own */
     uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
     *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
@@ -82,7 +86,7 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 {
     if (d->threads < 0 || d->threads > 64)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d threads, expected 1 .. 64", d->threads);
-    if (d->tier < 0 || d->tier > BS_TIER_NEON)
+    if (d->tier < 0 || d->tier > BS_TIER_CUDA)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "tier %d does not exist", d->tier);
     if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_REFERENCE)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
@@ -91,22 +95,43 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
                          BS_MAX_LANES);
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->half < 0 || d->half > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->shared_bytes,
+                         BS_DEVICE_WORKSPACE);
     return true;
 }
 
-/* All stages, in order. */
-static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+/* What depends on the orders of the domains. */
+static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
 {
-    if (!bs_plan_live(p, error))
-        return false;
-    bs_plan_fuse(p);
-    bs_plan_units(p);
+    p->n_instrs = p->n_stages = p->n_stage_units = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
+    for (int32_t u = 1; u < p->n_units; u++)
+        p->units[u].prepared_bytes = 0;
     if (!bs_plan_lower(p, workspace, error))
         return false;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
     return bs_plan_stages(p, error) && bs_plan_memory(p, workspace, error);
+}
+
+/* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
+static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+{
+    if (!bs_plan_live(p, error))
+        return false;
+    bs_plan_fuse(p);
+    bs_plan_units(p);
+    while (plan_once(p, workspace, error)) {
+        const int32_t top = bs_plan_too_large(p);
+        if (!top)
+            return true;
+        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+    }
+    return false;
 }
 
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
@@ -134,7 +159,8 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
-    p->threads = bs_or_default(desc->threads, 1);
+    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
+    p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);

@@ -24,6 +24,7 @@ typedef struct bs_value_plan {
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    bool narrow;          /* f32 that a device keeps in f16 */
     uint64_t offset;
     uint64_t row_bytes;
     int64_t rows;         /* that the storage holds */
@@ -97,6 +98,7 @@ struct bs_plan {
     int32_t max_instrs;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
+    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -122,6 +124,8 @@ void bs_plan_units(bs_plan *plan);                   /* which weights come and g
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. */
+int32_t bs_plan_too_large(const bs_plan *plan);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
@@ -134,6 +138,12 @@ typedef struct bs_life {
 uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 
 /* Helpers of several stages. */
+static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
+/* The type in which the plan's own rows of a value are stored. */
+static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
+{
+    return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
+}
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
 /* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
 bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);

@@ -49,7 +49,7 @@ static uint64_t row_bytes(const bs_plan *p, int32_t value)
         bs_plan_core(p, v, &h, &w);
         elements = bs_mul_u64(bs_mul_u64((uint64_t)bs_dim_max(p->graph, v->dims[0]), (uint64_t)(h + 2 * margin)), (uint64_t)(w + 2 * margin));
     }
-    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(v->dtype)));
+    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(bs_plan_stored(p, value))));
 }
 
 static int64_t storage_rows(const bs_plan *p, int32_t value)
@@ -180,6 +180,14 @@ static void widen_slabs(bs_plan *p)
             const uint64_t widest = plan->row_bytes > slab->row_bytes ? plan->row_bytes : slab->row_bytes;
             plan->row_bytes = slab->row_bytes = widest;
         }
+}
+
+int32_t bs_plan_too_large(const bs_plan *p)
+{
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++)
+        if (p->parts[k].scratch_bytes > p->shared_bytes)
+            return bs_plan_top_domain(p->graph, p->parts[k].domain);
+    return 0;
 }
 
 uint64_t bs_plan_memory_workspace(const bs_graph *graph)

@@ -23,7 +23,8 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0;
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
+                                !bs_plan_on_device(l->plan); /* whose kernels look every row up */
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
     if (bs_node_is(node, &bs_op_state_append) && index == 1)
@@ -279,6 +280,23 @@ static void place_value(bs_lowering *l, int32_t value)
         place_computed(l, value);
 }
 
+/* A router's scores stay as they are. */
+static bool is_not_decided_by(bs_lowering *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
+}
+
+static void narrow_values(bs_lowering *l)
+{
+    for (int32_t v = 1; v < l->g->n_values; v++) {
+        bs_value_plan *p = &l->plan->values[v];
+        const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
+        p->narrow = l->plan->desc.half && own && l->plan->node_live[l->g->values[v].node] && l->g->values[v].dtype == BS_F32 &&
+                    bs_lower_each_reader(l, v, is_not_decided_by, NULL);
+    }
+}
+
 void bs_lower_places(bs_lowering *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++)
@@ -290,4 +308,5 @@ void bs_lower_places(bs_lowering *l)
         if (l->plan->node_live[n] && (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)))
             place_assembled(l, v);
     }
+    narrow_values(l);
 }

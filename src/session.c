@@ -11,17 +11,27 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
     return s->state[n] && s->bound[n].data == s->state[n];
 }
 
+/* A state in one piece, wherever it lies. */
+static void zero_state(bs_session *s, uint8_t *memory, uint64_t bytes)
+{
+    if (!s->device)
+        memset(memory, 0, (size_t)bytes);
+    else if (s->device->api->zero(s->on_device, memory, bytes) != BS_OK)
+        s->broken = true;
+}
+
 void bs_reset_state(bs_session *session)
 {
     if (!session)
         return;
+    bs_wait(session, NULL);
     session->state_valid = session->broken = false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++) {
         const bs_buffer *b = &session->bound[n];
         if (!bs_session_is_state(session->plan, n))
             continue;
         if (bs_session_owns_state(session, n)) {
-            memset(session->state[n], 0, (size_t)session->state_bytes[n]);
+            zero_state(session, session->state[n], session->state_bytes[n]);
             continue;
         }
         const size_t bytes = bs_dtype_bytes(b->dtype);
@@ -174,7 +184,7 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
         b->dim[i] = s->dims[v->dims[i]];
         b->stride[i] = i == v->rank - 1 ? 1 : b->stride[i + 1] * b->dim[i + 1];
     }
-    memset(s->state[n], 0, (size_t)s->state_bytes[n]);
+    zero_state(s, s->state[n], s->state_bytes[n]);
     s->state_valid = false;
 }
 
@@ -262,32 +272,80 @@ static bool writes_states(const bs_session *s)
     return false;
 }
 
-bs_status bs_run(bs_session *session, bs_error *error)
+/* Checks a run before anything happens. */
+static bs_status run_check(bs_session *s, bs_error *error)
+{
+    bs_status status = set_symbols(s, error);
+    status = status == BS_OK ? derive_extents(s, error) : status;
+    status = status == BS_OK ? check_bound(s, error) : status;
+    status = status == BS_OK ? count_rows(s, error) : status;
+    return status == BS_OK ? bs_segments_begin(s, error) : status;
+}
+
+/* The run is over, with `status`; node: the one that failed. */
+static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_error *error)
+{
+    s->pending = false;
+    s->last = status;
+    s->state_valid = status == BS_OK && writes_states(s);
+    if (status == BS_OK)
+        return BS_OK;
+    s->broken = writes_states(s);
+    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]),
+                   bs_status_text(status));
+}
+
+static bs_status run_here(bs_session *s, bs_error *error)
+{
+    bs_execute(s);
+    run_end(s);
+    bs_store_leave(&s->store);
+    return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+}
+
+bs_status bs_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_run: the session is NULL");
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
-    bs_status status = set_symbols(session, error);
-    status = status == BS_OK ? derive_extents(session, error) : status;
-    status = status == BS_OK ? check_bound(session, error) : status;
-    status = status == BS_OK ? count_rows(session, error) : status;
-    status = status == BS_OK ? bs_segments_begin(session, error) : status;
+    bs_status status = run_check(session, error);
     if (status != BS_OK)
         return status;
     run_begin(session);
-    bs_execute(session);
-    run_end(session);
-    bs_store_leave(&session->store);
-    status = (bs_status)atomic_load(&session->status);
-    if (status == BS_OK) {
-        session->state_valid = writes_states(session);
-        return BS_OK;
+    if (!session->device)
+        return run_here(session, error);
+    session->started_ns = bs_session_now(session);
+    status = session->device->api->submit(session->on_device, error);
+    session->pending = status == BS_OK;
+    session->broken = status != BS_OK && writes_states(session);
+    return status;
+}
+
+bs_status bs_wait(bs_session *session, bs_error *error)
+{
+    int32_t node = 0;
+    if (!session)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_wait: the session is NULL");
+    if (!session->pending)
+        return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
+    const bs_status status = session->device->api->wait(session->on_device, &node, error);
+    session->stats.total_ns = bs_session_now(session) - session->started_ns;
+    session->stats.runs++;
+    if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
+        session->pending = false;
+        session->last = status;
+        session->state_valid = false;
+        session->broken = writes_states(session);
+        return status;
     }
-    session->state_valid = false;
-    session->broken = writes_states(session);
-    const bs_node *node = &session->graph->nodes[atomic_load(&session->failed_node)];
-    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(node->op)->name, bs_node_name(node), bs_status_text(status));
+    return run_ended(session, status, node, error);
+}
+
+bs_status bs_run(bs_session *session, bs_error *error)
+{
+    const bs_status status = bs_submit(session, error);
+    return status == BS_OK ? bs_wait(session, error) : status;
 }
 
 bool bs_state_valid(const bs_session *session)

@@ -25,6 +25,8 @@ struct bs_session {
     const bs_platform *platform;
     bs_workers pool;
     bool state_valid, broken; /* broken: a run failed half way, states are in between */
+    bool pending;             /* submitted, not waited for */
+    bs_status last;           /* how the last run ended */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
     uint8_t *weights; /* prepared, resident */
@@ -45,6 +47,12 @@ struct bs_session {
     uint64_t *path_ns; /* [threads * routers * BS_MAX_PATHS] */
     int32_t *route_counts; /* [threads * routers * BS_MAX_PATHS] decided in tiles */
     bs_run_stats stats;
+    uint64_t started_ns;
+    /* a device does the work */
+    bs_device *device;
+    bs_device_session *on_device;
+    bs_device_client client;
+    uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
 };
@@ -54,6 +62,11 @@ static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
 }
+static inline uint64_t bs_session_now(const bs_session *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 

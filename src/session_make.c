@@ -20,7 +20,9 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
-    uint8_t *prepared = s->weights + s->plan->nodes[n].prepared_offset;
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
+    if (!prepared)
+        return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
@@ -38,6 +40,8 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
         tensors[i] = target;
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
+    if (s->device)
+        return s->device->api->loaded(s->on_device, s->plan->nodes[n].prepared_offset, s->plan->nodes[n].prepared_bytes, error);
     return BS_OK;
 }
 
@@ -76,6 +80,31 @@ static void bind_own_states(bs_session *s)
             s->bound[n].data = s->state[n];
 }
 
+
+/* ------------------------------------------------------------------------------------------------- device */
+
+/* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
+static bool device_start(bs_session *s, bs_device *device, bs_error *error)
+{
+    bs_device_layout layout;
+    if (!device)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+    bs_device_layout_make(s->plan, &layout);
+    s->device_memory = bs_session_take(&device->memory, layout.device_bytes, "the session on the GPU", error);
+    s->device_pinned = s->device_memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    if (!s->device_pinned)
+        return false;
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        if (bs_session_is_state(s->plan, n))
+            s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
+    const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
+                                     s->callbacks, s->chosen, s->counts, s->dropped};
+    s->client = client;
+    if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
+        return false;
+    s->device = device;
+    return true;
+}
 
 /* What a profile is told before anything happens. */
 static void profile_router(const void *user, int32_t index, bs_profile_router *router)
@@ -119,7 +148,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
+    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
+        return false;
     bind_own_states(s);
+    if (s->device)
+        bs_reset_state(s);
     if (load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
     const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
@@ -145,7 +178,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     if (!desc)
         desc = &none;
-    if (!bs_tier_available(plan->tier)) {
+    if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
         bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have", bs_tier_name(plan->tier));
         return NULL;
     }
@@ -154,10 +187,17 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     bs_session *s = bs_session_carve(memory, plan, &sizes, error);
     uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
     uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};
     const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
         memory->staging.used = mark[2]; /* only while loading */
     if (!ok) {
+        if (s && s->device)
+            s->device->api->close(s->on_device);
+        if (desc->device) {
+            desc->device->memory.used = device_mark[0];
+            desc->device->pinned.used = device_mark[1];
+        }
         memory->persistent.used = mark[0];
         memory->transient.used = mark[1];
         memory->slots.used = mark[3];
@@ -170,6 +210,9 @@ void bs_session_close(bs_session *session)
 {
     if (!session)
         return;
+    bs_wait(session, NULL);
+    if (session->device)
+        session->device->api->close(session->on_device);
     bs_workers_stop(&session->pool);
     bs_store_close(&session->store);
 }

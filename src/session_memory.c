@@ -27,7 +27,7 @@ static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, b
     bs_decision_data unused;
     bs_rows_state *domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
     bs_decision_data *decisions = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
-    for (int32_t r = 1; r < g->n_routers; r++)
+    for (int32_t r = 1; r < g->n_routers && !bs_plan_on_device(p); r++)
         if (p->routers[r].live && p->routers[r].in_tile == tile)
             carve_decision(c, p, r, decisions ? &decisions[r] : &unused);
     if (context) {
@@ -76,7 +76,7 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
     s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, root, false);
-    for (int32_t t = 0; t < p->threads; t++)
+    for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
         int8_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
@@ -95,10 +95,11 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = bs_carve(c, p->weight_bytes, 1);
+    s->weights = bs_carve(c, bs_plan_on_device(p) ? 0 : p->weight_bytes, 1);
     s->store = bs_carve(c, bs_store_bytes(p), 1);
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        uint8_t *memory = bs_session_is_state(p, n) ? bs_carve(c, state_bytes(p, n), 1) : NULL;
+        const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
+        uint8_t *memory = here ? bs_carve(c, state_bytes(p, n), 1) : NULL;
         if (s->state) {
             s->state[n] = memory;
             s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : 0;
@@ -132,9 +133,13 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
     sizes->persistent = c.used;
-    sizes->transient = bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
+    bs_device_layout layout;
+    bs_device_layout_make(plan, &layout);
+    sizes->device = layout.device_bytes;
+    sizes->pinned = layout.pinned_bytes;
+    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
     sizes->staging = plan->staging_bytes;
-    sizes->slots = plan->slot_bytes;
+    sizes->slots = bs_plan_on_device(plan) ? 0 : plan->slot_bytes;
     if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
         const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
         sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;

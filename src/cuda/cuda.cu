@@ -1,10 +1,18 @@
-/* cuda.cu - the CUDA backend as one translation unit: a line for each part, bottom to top. A part includes what it needs,
- * so the order matters only where one is not included by another.
- * tools/amalgamate.py makes brainstorm_cuda.cu of it: a new part is one line here, then `make amalgamate`. */
+/* cuda.cu - all of the CUDA backend, bottom to top: brainstorm_cuda.cu is made of it (tools/amalgamate.py). */
 #include "cuda/portable.cuh"
 
+#include "cuda/program.cuh"
 #include "cuda/kernels.cuh"
 #include "cuda/lower.cuh"
-#include "cuda/program.cuh"
 
+#include "cuda/op_move.cuh"
+#include "cuda/op_route.cuh"
 #include "cuda/op_elementwise.cuh"
+#include "cuda/ops.cuh"
+
+#include "cuda/lower_operand.cuh"
+#include "cuda/lower_step.cuh"
+#include "cuda/launch.cuh"
+
+#include "cuda/device.cuh"
+#include "cuda/session.cuh"

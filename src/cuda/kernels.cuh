@@ -5,20 +5,26 @@
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 
-#define BS_CU_KERNELS(X)                  \
-    /* moves: op_move.cuh */              \
-    X(load) X(store) X(fill) X(rest) X(reduce) \
-    /* decisions: op_route.cuh */         \
-    X(route) X(route_score) X(route_price) \
-    /* op_elementwise.cuh */              \
+#define BS_CU_STEP_KERNELS(X)                            \
+    /* moves: op_move.cuh */                             \
+    X(load) X(store) X(append) X(fill) X(rest) X(reduce) \
+    /* what was decided: op_route.cuh */                 \
+    X(route_score) X(route_price)                        \
+    /* op_elementwise.cuh */                             \
     X(activation)
+
+/* They see all rows of a router at once: op_route.cuh. */
+#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
+
+#define BS_CU_KERNELS(X) BS_CU_STEP_KERNELS(X) BS_CU_DECISION_KERNELS(X)
 
 enum {
     BS_CU_none,
 #define BS_CU_ENUM(name) BS_CU_##name,
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
-        BS_CU_COUNT
+        BS_CU_COUNT,
+    BS_CU_unsupported = BS_CU_COUNT /* of an op that is missing in the table */
 };
 
 #endif

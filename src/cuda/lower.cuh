@@ -5,6 +5,9 @@
 
 #include "cuda/portable.cuh"
 
+#ifndef BS_CU_THREADS
+#define BS_CU_THREADS 256 /* of a block: a multiple of 32, 64 .. 256 */
+#endif
 #define BS_CU_WORKSPACE BS_DEVICE_WORKSPACE /* shared memory that a kernel may use beside the rows of a tile */
 
 /* What describing a node sees of it. */

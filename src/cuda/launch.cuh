@@ -1,0 +1,196 @@
+/* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
+ *
+ * A block of threads takes the pieces of work that have its number; how many there are, the decisions tell, on the device.
+ * Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was decided.
+ * Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
+#ifndef BS_CUDA_LAUNCH
+#define BS_CUDA_LAUNCH
+
+#include "cuda/lower_step.cuh"
+
+/* The step that piece number `piece` of `count` steps from `first` belongs to, and its rows. Every warp finds it for itself. */
+__device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count, int32_t piece, bs_cu_work *w)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    for (int32_t base = 0; base < count; base += 32) {
+        int32_t pieces = 0, until;
+        if (base + lane < count) {
+            const bs_device_step *s = t.program->steps + first + base + lane;
+            pieces = (bs_cu_count(t, s->domain) + s->batch - 1) / s->batch * s->parts;
+        }
+        until = pieces;
+        for (int32_t d = 1; d < 32; d *= 2) {
+            const int32_t before = __shfl_up_sync(0xffffffffu, until, (unsigned)d);
+            until += lane >= d ? before : 0;
+        }
+        const unsigned beyond = __ballot_sync(0xffffffffu, until > piece);
+        if (beyond) {
+            const int32_t k = __ffs((int)beyond) - 1;
+            const bs_device_step *s = t.program->steps + first + base + k;
+            piece -= __shfl_sync(0xffffffffu, until - pieces, k);
+            w->row = piece / s->parts * s->batch;
+            w->rows = min(s->batch, bs_cu_count(t, s->domain) - w->row);
+            w->part = piece % s->parts;
+            w->parts = s->parts;
+            return s;
+        }
+        piece -= __shfl_sync(0xffffffffu, until, 31);
+    }
+    return NULL;
+}
+
+__device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace)
+{
+    bs_cu_tile t;
+    t.program = p;
+    t.context = t.scratch = NULL;
+    t.workspace = workspace;
+    t.domain = -1;
+    t.first = t.rows = 0;
+    return t;
+}
+
+/* One kernel, chosen when compiled in the first use and at run time in the second. */
+template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    switch (KERNEL) {
+#define BS_CU_CASE(name) \
+    case BS_CU_##name: bs_cu_##name##_run(t, s, w); break;
+        BS_CU_KERNELS(BS_CU_CASE)
+#undef BS_CU_CASE
+    default: break;
+    }
+}
+
+template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+{
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    const bs_cu_tile t = bs_cu_everything(&program, shared);
+    bs_cu_work w;
+    if (program.status[0] != 0) /* something failed before this launch: what it decided is not to be followed */
+        return;
+    const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
+    if (s)
+        bs_cu_run<KERNEL>(t, s, w);
+}
+
+/* Steps of a decision: they run whatever the number of rows, and on all of them. */
+template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_decide(const bs_cu_program program, int32_t first)
+{
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    const bs_cu_tile t = bs_cu_everything(&program, shared);
+    const bs_device_step *s = program.steps + first;
+    const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
+    bs_cu_run<KERNEL>(t, s, w);
+}
+
+/* ------------------------------------------------------------------------------------------------- regions */
+
+template <int KERNEL> __device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_run<KERNEL>(t, s, w);
+}
+
+__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    switch (s->kernel) {
+#define BS_CU_CASE(name) \
+    case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
+        BS_CU_KERNELS(BS_CU_CASE)
+#undef BS_CU_CASE
+    default: break;
+    }
+}
+
+/* A step on the rows of a tile: a decision even of none. */
+__device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const int32_t rows = bs_cu_count(t, s->domain);
+    bs_cu_work w = {0, rows, 0, 1};
+    if (s->kernel == BS_CU_route) {
+        bs_cu_dispatch(t, s, w);
+        __syncthreads();
+        return;
+    }
+    for (; w.row < rows; w.row += s->batch) {
+        w.rows = min(s->batch, rows - w.row);
+        bs_cu_dispatch(t, s, w);
+        __syncthreads();
+    }
+}
+
+/* The part that tile number `piece` belongs to: sets the tile's rows. */
+__device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count, int32_t piece, bs_cu_tile *t)
+{
+    for (int32_t k = first; k < first + count; k++) {
+        const bs_device_part *part = program.parts + k;
+        t->domain = -1;
+        const int32_t rows = bs_cu_count(*t, part->domain), tiles = (rows + part->tile_rows - 1) / part->tile_rows;
+        if (piece < tiles) {
+            t->domain = part->domain;
+            t->first = piece * part->tile_rows;
+            t->rows = min(part->tile_rows, rows - t->first);
+            return part;
+        }
+        piece -= tiles;
+    }
+    return NULL;
+}
+
+__global__ void __launch_bounds__(256) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+{
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    bs_cu_tile t = bs_cu_everything(&program, shared);
+    t.scratch = shared + BS_CU_WORKSPACE;
+    t.context = program.contexts + blockIdx.x * program.context_bytes;
+    for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
+        const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */
+        const bs_device_part *part = failed ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+        if (!part)
+            return;
+        for (int32_t k = 0; k < part->count; k++)
+            bs_cu_tile_step(t, program.steps + part->first + k);
+    }
+}
+
+/* Before a run: nothing has failed, nothing was counted, no cell was reached. */
+__global__ void bs_cu_begin(const bs_cu_program program, int32_t routers)
+{
+    const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
+    if (at < 2)
+        program.status[at] = 0;
+    for (int32_t r = 1; r < routers; r++) {
+        const bs_device_decision &d = program.decision[r];
+        if (!d.live)
+            continue;
+        for (int32_t i = at; i < d.paths; i += step)
+            reinterpret_cast<int32_t *>(program.decisions + d.sums)[i] = 0;
+        for (int32_t i = at; i < 2; i += step)
+            reinterpret_cast<int32_t *>(program.decisions + d.dropped)[i] = 0;
+        for (int32_t i = at; i < d.top_rows; i += step)
+            reinterpret_cast<int8_t *>(program.decisions + d.top)[i] = -1;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- the host's side */
+
+static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int threads, cudaStream_t stream)
+{
+    switch (l.kernel) {
+#define BS_CU_CASE(name)                                                                                                                     \
+    case BS_CU_##name:                                                                                                                       \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first, l.count);         \
+        break;
+        BS_CU_STEP_KERNELS(BS_CU_CASE)
+#undef BS_CU_CASE
+#define BS_CU_CASE(name)                                                                                                                     \
+    case BS_CU_##name:                                                                                                                       \
+        BS_LAUNCH((bs_cu_decide<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first);                 \
+        break;
+        BS_CU_DECISION_KERNELS(BS_CU_CASE)
+#undef BS_CU_CASE
+    default: break;
+    }
+}
+
+#endif

@@ -1,0 +1,233 @@
+/* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
+ * The host's side of move.c: everything but the decision is resolved here. Relies on device.h. Must never touch what it
+ * points to. */
+#ifndef BS_CUDA_LOWER_OPERAND
+#define BS_CUDA_LOWER_OPERAND
+
+#include "cuda/portable.cuh"
+
+/* Where what is bound to a node lies on the device. */
+struct bs_cu_bound {
+    uint64_t address; /* 0: nothing is bound */
+    int64_t stride[BS_MAX_RANK];
+    bool staged; /* a dense copy of the caller's buffer */
+};
+
+/* What tables are written from. */
+struct bs_cu_lowering {
+    const bs_device_client *client;
+    const bs_graph *graph;
+    const bs_plan *plan;
+    const bs_device_layout *layout;
+    const bs_cu_bound *bound;  /* [nodes] */
+    uint64_t memory;           /* the session's on the device */
+    bs_device_step *steps;
+    bs_device_operand *operands;
+    int32_t n_steps, n_operands;
+    bool overflow; /* a stride or an extent beyond 31 bits */
+};
+
+static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
+{
+    l->overflow = l->overflow || n > INT32_MAX || n < INT32_MIN;
+    return (int32_t)n;
+}
+
+static bool bs_cu_is(const bs_cu_lowering *l, int32_t node, const bs_op *op) { return bs_node_is(&l->graph->nodes[node], op); }
+
+/* Extents of a row, wherever it is. */
+static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const bs_value_info *v = &l->graph->values[value];
+    int64_t h, w;
+    memset(o, 0, sizeof *o);
+    o->dtype = (uint8_t)v->dtype;
+    o->rank = (uint8_t)v->rank;
+    o->domain = o->stored = (int16_t)v->domain;
+    for (int32_t i = 0; i < v->rank; i++)
+        o->dim[i] = bs_cu_narrow(l, l->client->dims[v->dims[i]]);
+    if (v->rank != 3)
+        return;
+    bs_plan_core(l->plan, v, &h, &w);
+    o->max_h = bs_cu_narrow(l, h);
+    o->max_w = bs_cu_narrow(l, w);
+    o->margin = l->plan->values[value].margin;
+    const int32_t patches = l->graph->domains[v->domain].patches;
+    if (patches < 0)
+        return;
+    const int32_t size = l->plan->domains[patches].size;
+    o->cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
+    o->across = (int32_t)bs_ceil_div(l->client->dims[l->graph->domains[patches].width], size);
+}
+
+static void bs_cu_dense(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const bs_value_info *v = &l->graph->values[value];
+    int64_t stride = 1;
+    for (int32_t i = v->rank - 1; i >= 0; i--) {
+        o->stride[i] = bs_cu_narrow(l, stride);
+        stride *= bs_dim_max(l->graph, v->dims[i]);
+    }
+}
+
+/* Rows of the plan's own: images channels last with margins, all else dense; strides from the maxima. */
+static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const bs_value_info *v = &l->graph->values[value];
+    const bs_value_plan *p = &l->plan->values[value];
+    const bs_dtype dtype = bs_plan_stored(l->plan, value);
+    int64_t h, w;
+    o->dtype = (uint8_t)dtype;
+    o->stored = (int16_t)v->domain;
+    o->row_bytes = (int64_t)p->row_bytes;
+    o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
+    o->base = p->offset + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
+    if (v->rank != 3) {
+        bs_cu_dense(l, value, o);
+        return;
+    }
+    bs_plan_core(l->plan, v, &h, &w);
+    const int64_t channels = bs_dim_max(l->graph, v->dims[0]), line = channels * (w + 2 * (int64_t)p->margin);
+    o->stride[0] = 1;
+    o->stride[1] = bs_cu_narrow(l, line);
+    o->stride[2] = bs_cu_narrow(l, channels);
+    o->base += (uint64_t)(p->margin * (line + channels)) * bs_dtype_bytes(dtype);
+}
+
+static void bs_cu_at_bound(bs_cu_lowering *l, int32_t node, bs_device_operand *o)
+{
+    const bs_cu_bound *b = &l->bound[node];
+    o->place = BS_AT_ROOT;
+    o->base = b->address;
+    for (int32_t i = 0; i < o->rank; i++)
+        o->stride[i] = bs_cu_narrow(l, b->stride[i]);
+    if (l->client->past[node]) { /* the copy that was checked */
+        o->base = l->memory + l->layout->tables + l->layout->segments_at + bs_device_past_place(l->plan, node);
+        o->stride[0] = 1;
+    }
+}
+
+/* A root value, wherever it is. */
+static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const bs_value_plan *p = &l->plan->values[value];
+    bs_cu_extent(l, value, o);
+    if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
+        bs_cu_at_bound(l, p->source, o);
+    } else if (p->place == BS_PLACE_WEIGHT) {
+        bs_cu_dense(l, value, o);
+        o->base = l->memory + l->layout->weights + l->plan->nodes[p->source].prepared_offset;
+    } else {
+        bs_cu_stored(l, value, o);
+    }
+    o->place = BS_AT_ROOT;
+}
+
+/* Rows that are found in a root value by their place in it. */
+static void bs_cu_seen(bs_cu_lowering *l, const bs_device_operand *root, bool image, bs_device_operand *o)
+{
+    const int32_t first = image ? 0 : 1;
+    o->dtype = root->dtype;
+    o->base = root->base;
+    o->place = (uint8_t)(image ? BS_AT_CELL : BS_AT_LINE);
+    o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
+    for (int32_t i = 0; i < o->rank && i + first < BS_MAX_RANK; i++)
+        o->stride[i] = root->stride[i + first];
+    (void)l;
+}
+
+/* The operand that `value` is a view of, seen with the view's extents (which o has). */
+static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    for (;;) {
+        const int32_t node = l->graph->values[value].node, from = l->graph->operands[l->graph->nodes[node].in];
+        if (!bs_cu_is(l, node, &bs_op_scatter)) {
+            bs_device_operand root;
+            bs_cu_root(l, from, &root);
+            bs_cu_seen(l, &root, bs_cu_is(l, node, &bs_op_patches), o);
+            return;
+        }
+        value = from;
+        if (l->plan->values[value].place != BS_PLACE_VIEW) {
+            bs_cu_stored(l, value, o);
+            return;
+        }
+    }
+}
+
+/* A value as its readers and its maker find it. */
+static void bs_cu_operand(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    if (l->graph->values[value].domain == 0) {
+        bs_cu_root(l, value, o);
+        return;
+    }
+    bs_cu_extent(l, value, o);
+    if (l->plan->values[value].place == BS_PLACE_VIEW)
+        bs_cu_view_of(l, value, o);
+    else
+        bs_cu_stored(l, value, o);
+}
+
+/* What a load copies from: the value itself has rows of its own. */
+static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const int32_t node = l->graph->values[value].node;
+    const bs_node *n = &l->graph->nodes[node];
+    bs_cu_extent(l, value, o);
+    if (bs_op_get(n->op)->weights) { /* a constant */
+        bs_cu_dense(l, value, o);
+        o->base = l->memory + l->layout->weights + l->plan->nodes[node].prepared_offset;
+        o->place = BS_AT_ROOT;
+    } else if (n->n_in == 0) {
+        bs_cu_at_bound(l, node, o);
+    } else {
+        bs_cu_view_of(l, value, o);
+    }
+}
+
+/* Where an instruction stores rows of `value` (of `domain`) in `target`. */
+static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32_t domain, bs_device_operand *o)
+{
+    bs_device_operand root;
+    if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
+        bs_cu_operand(l, target, o);
+        o->domain = (int16_t)domain;
+        return;
+    }
+    bs_cu_root(l, target, &root);
+    bs_cu_extent(l, value, o);
+    bs_cu_seen(l, &root, o->rank == 3 && root.rank == 3, o);
+    o->domain = (int16_t)domain;
+    o->margin = l->plan->values[target].margin;
+}
+
+/* Of an output or a state: where its own copy is, or 0 when nobody asks for it. */
+static void bs_cu_ending(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const bool output = bs_node_is(node, &bs_op_output);
+    bs_cu_extent(l, i->value, o);
+    o->margin = 0;
+    bs_cu_at_bound(l, output ? i->node : l->graph->values[bs_node_in(l->graph, node)[0]].node, o);
+}
+
+/* The cache that state_append writes: its strides of segment and position come beside those of a cell. */
+static void bs_cu_ring(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const int32_t state = l->graph->values[bs_node_in(l->graph, node)[0]].node;
+    const bs_value_info *v = &l->graph->values[l->graph->nodes[state].first_out];
+    const bs_cu_bound *b = &l->bound[state];
+    bs_cu_extent(l, i->value, o);
+    o->place = BS_AT_RING;
+    o->base = b->address;
+    o->row_bytes = b->stride[0] * (int64_t)bs_dtype_bytes(v->dtype);
+    o->max_h = bs_cu_narrow(l, l->client->dims[v->dims[1]]);
+    o->max_w = bs_cu_narrow(l, b->stride[1]);
+    o->margin = 0;
+    for (int32_t k = 0; k < o->rank; k++)
+        o->stride[k] = bs_cu_narrow(l, b->stride[k + 2]);
+}
+
+#endif

@@ -1,0 +1,310 @@
+/* lower_step.cuh - from the plan's instructions to steps, and from steps to launches.
+ *
+ * Instructions of one time are independent of each other (the paths of a router run in lockstep): those that the same
+ * kernel does become one launch, however many branches there are. A region is one launch too.
+ * Relies on lower_operand.cuh and the describe functions of the op files. Must never touch the device. */
+#ifndef BS_CUDA_LOWER_STEP
+#define BS_CUDA_LOWER_STEP
+
+#include "cuda/lower_operand.cuh"
+#include "cuda/ops.cuh"
+
+/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). */
+struct bs_cu_launch {
+    int32_t kernel, first, count;
+    int32_t callback; /* the router that asks the caller before this, or 0 */
+    int64_t blocks;   /* that have something to do, at most */
+};
+
+struct bs_cu_launches {
+    bs_cu_launch *list;
+    int32_t count, room;
+};
+
+/* -------------------------------------------------------------------------------------------------- steps */
+
+static bs_device_operand *bs_cu_add_operand(bs_cu_lowering *l)
+{
+    bs_device_operand *o = &l->operands[l->n_operands < l->layout->n_operands ? l->n_operands : 0];
+    l->overflow = l->overflow || l->n_operands >= l->layout->n_operands;
+    l->n_operands++;
+    memset(o, 0, sizeof *o);
+    return o;
+}
+
+static void bs_cu_add_in(bs_cu_lowering *l, bs_device_step *s, int32_t value)
+{
+    bs_device_operand *o = bs_cu_add_operand(l);
+    if (value)
+        bs_cu_operand(l, value, o);
+    s->n_in++;
+}
+
+/* The descriptor's fields, all of four bytes, behind its name. */
+static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
+{
+    const bs_op *op = bs_op_get(node->op);
+    for (int32_t i = 0; node->params && i < op->n_fields && i < BS_DEVICE_PARAMS; i++)
+        memcpy(&s->p[i], static_cast<const char *>(node->params) + sizeof(char *) + 4 * i, 4);
+}
+
+static void bs_cu_step_op(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    if (bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score)) {
+        s->kernel = bs_node_is(node, &bs_op_route_price) ? BS_CU_route_price : BS_CU_route_score;
+        if (s->kernel == BS_CU_route_score)
+            bs_cu_add_in(l, s, l->graph->routers[node->router].score);
+    } else {
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
+        for (int32_t k = 0; k < n_in; k++)
+            bs_cu_add_in(l, s, in[k]);
+        bs_cu_copy_fields(node, s);
+    }
+    for (int32_t k = 0; k < node->n_out; k++, s->n_out++)
+        bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
+}
+
+static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const bool append = bs_node_is(node, &bs_op_state_append);
+    s->kernel = append ? BS_CU_append : BS_CU_store;
+    bs_cu_add_in(l, s, i->value);
+    if (append)
+        bs_cu_add_in(l, s, bs_node_in(l->graph, node)[2]);
+    bs_device_operand *out = bs_cu_add_operand(l);
+    s->n_out = 1;
+    if (append)
+        bs_cu_ring(l, i, out);
+    else if (i->target)
+        bs_cu_target(l, i->value, i->target, i->domain, out);
+    else
+        bs_cu_ending(l, i, out);
+    if (out->base == 0 && out->place != BS_AT_TILE)
+        s->kernel = BS_CU_none; /* an output that is not asked for */
+}
+
+static uint64_t bs_cu_given(const bs_cu_lowering *l, const bs_node *gather)
+{
+    uint64_t mask = 0;
+    for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
+        mask |= bs_node_in(l->graph, gather)[p] ? 1ull << p : 0;
+    return mask;
+}
+
+static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const bool rest = bs_node_is(node, &bs_op_collect);
+    s->kernel = rest ? BS_CU_rest : BS_CU_fill;
+    if (!rest && i->value)
+        bs_cu_add_in(l, s, i->value);
+    s->n_out = 1;
+    if (rest) {
+        bs_cu_root(l, i->target, bs_cu_add_operand(l));
+        s->p[0].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
+        return;
+    }
+    const uint64_t given = bs_cu_given(l, node);
+    bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
+    s->domain = l->graph->routers[node->router].domain;
+    s->p[0].i = (int32_t)(uint32_t)given;
+    s->p[1].i = (int32_t)(uint32_t)(given >> 32);
+}
+
+static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
+    s->kernel = BS_CU_reduce;
+    for (int32_t p = 0; p < paths; p++)
+        bs_cu_add_in(l, s, bs_plan_gathers(l->plan, node, p) ? in[p] : 0);
+    bs_cu_add_in(l, s, i->value);
+    bs_cu_operand(l, i->target, bs_cu_add_operand(l));
+    s->n_out = 1;
+    s->p[0].i = static_cast<const bs_gather_params *>(node->params)->mode;
+    s->p[1].i = i->value != 0;
+}
+
+static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    s->kernel = BS_CU_load;
+    bs_cu_source(l, i->value, bs_cu_add_operand(l));
+    bs_cu_operand(l, i->value, bs_cu_add_operand(l));
+    s->n_in = s->n_out = 1;
+}
+
+static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_router_info *r = &l->graph->routers[l->graph->nodes[i->node].router];
+    s->kernel = BS_CU_route;
+    if (l->plan->routers[s->router].forced)
+        return;
+    bs_cu_add_in(l, s, r->score);
+    if (r->knob)
+        bs_cu_add_in(l, s, r->knob);
+}
+
+/* Writes the step of an instruction. */
+static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    memset(s, 0, sizeof *s);
+    s->node = i->node;
+    s->domain = i->domain;
+    s->router = node->router;
+    s->operands = l->n_operands;
+    s->batch = s->parts = 1;
+    s->unit = l->plan->nodes[i->node].unit;
+    s->prepared = l->plan->nodes[i->node].prepared_offset;
+    switch (i->kind) {
+    case BS_INSTR_OP: bs_cu_step_op(l, i, s); break;
+    case BS_INSTR_LOAD: bs_cu_step_load(l, i, s); break;
+    case BS_INSTR_STORE: bs_cu_step_store(l, i, s); break;
+    case BS_INSTR_FILL: bs_cu_step_fill(l, i, s); break;
+    case BS_INSTR_REDUCE: bs_cu_step_reduce(l, i, s); break;
+    case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
+    case BS_INSTR_LOOK_AHEAD:
+    case BS_INSTR_REGION: return;
+    }
+    const bs_device_operand *operands = l->operands + s->operands;
+    const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i};
+    if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
+        bs_cu_describe_step(&n, s);
+}
+
+/* ----------------------------------------------------------------------------------------------- launches */
+
+/* Rows that a domain can have in this run. */
+static int64_t bs_cu_most_rows(const bs_cu_lowering *l, int32_t domain)
+{
+    int64_t per_row = 1;
+    for (; l->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = l->graph->domains[domain].parent)
+        per_row *= l->graph->routers[l->graph->domains[domain].router].max_paths_per_cell;
+    return per_row * l->client->domains[domain].count;
+}
+
+/* Pieces of work of steps that run together, at most: paths of one router share its rows. */
+static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t count)
+{
+    const bs_graph *g = l->graph;
+    int64_t apart = 0, together = 0, rows = 0;
+    int32_t batch = INT32_MAX, parts = 1, router = 0;
+    bool one = true;
+    for (int32_t k = first; k < first + count; k++) {
+        const bs_device_step *s = &l->steps[k];
+        const bs_domain *d = &g->domains[s->domain];
+        apart += bs_ceil_div(bs_cu_most_rows(l, s->domain), s->batch) * s->parts;
+        rows = bs_cu_most_rows(l, s->domain);
+        batch = bs_min_i32(batch, s->batch);
+        parts = bs_max_i32(parts, s->parts);
+        one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
+        router = d->router;
+    }
+    together = (batch == 1 ? rows : bs_ceil_div(rows, batch) + count) * parts;
+    return one && together < apart ? together : apart;
+}
+
+static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count, int64_t blocks)
+{
+    bs_cu_launch *launch = &to->list[to->count < to->room ? to->count : 0];
+    l->overflow = l->overflow || to->count >= to->room || blocks > INT32_MAX;
+    to->count++;
+    launch->kernel = kernel;
+    launch->first = first;
+    launch->count = count;
+    launch->callback = 0;
+    launch->blocks = blocks;
+}
+
+/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. */
+static void bs_cu_launch_route(bs_cu_lowering *l, bs_cu_launches *to, int32_t step)
+{
+    bs_device_step *s = &l->steps[step];
+    const bs_route_desc *d = l->graph->routers[s->router].desc;
+    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced;
+    if (s->kernel == BS_CU_route_rows)
+        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, bs_cu_most_pieces(l, step, 1));
+    bs_cu_add_launch(l, to, s->kernel == BS_CU_route_rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1,
+                     s->kernel == BS_CU_route_rows || asks ? bs_cu_most_pieces(l, step, 1) : 1);
+    if (asks)
+        to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
+}
+
+/* The steps [first, end) of one time: those of one kernel together. */
+static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t first, int32_t end)
+{
+    for (int32_t k = first + 1; k < end; k++) { /* by kernel, stable */
+        const bs_device_step s = l->steps[k];
+        int32_t at = k;
+        for (; at > first && l->steps[at - 1].kernel > s.kernel; at--)
+            l->steps[at] = l->steps[at - 1];
+        l->steps[at] = s;
+    }
+    for (int32_t k = first; k < end;) {
+        const int32_t kernel = l->steps[k].kernel;
+        int32_t count = 1;
+        if (kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack) {
+            bs_cu_launch_route(l, to, k);
+        } else {
+            while (k + count < end && l->steps[k + count].kernel == kernel)
+                count++;
+            if (kernel != BS_CU_none)
+                bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_pieces(l, k, count));
+        }
+        k += count;
+    }
+}
+
+/* The parts of a region, the dearest first: a long tile that starts last is what the device waits for. */
+static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t region, bs_device_part *parts, int32_t *n_parts)
+{
+    const bs_plan *p = l->plan;
+    const int32_t first = *n_parts;
+    int64_t tiles = 0;
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        const bs_part *part = &p->parts[k];
+        if (part->region != region || part->count == 0)
+            continue;
+        bs_device_part *d = &parts[(*n_parts)++];
+        d->domain = part->domain;
+        d->tile_rows = p->domains[part->domain].tile_rows;
+        d->first = l->n_steps;
+        d->count = part->count;
+        for (int32_t i = 0; i < part->count; i++)
+            bs_cu_step(l, &p->instrs[part->first + i], &l->steps[l->n_steps++]);
+        const int64_t most = bs_ceil_div(bs_cu_most_rows(l, part->domain), d->tile_rows);
+        tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + *n_parts) : most;
+    }
+    bs_cu_add_launch(l, to, BS_CU_none, first, *n_parts - first, tiles);
+}
+
+/* All tables of a run. */
+static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
+{
+    const bs_plan *p = l->plan;
+    int32_t n_parts = 0;
+    to->count = 0;
+    for (int32_t at = 0; at < p->n_top;) {
+        if (p->instrs[at].kind == BS_INSTR_REGION) {
+            bs_cu_launch_region(l, to, p->instrs[at].node, parts, &n_parts);
+            at++;
+            continue;
+        }
+        const int32_t first = l->n_steps, time = p->instrs[at].time;
+        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION; at++)
+            bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
+        bs_cu_launch_steps(l, to, first, l->n_steps);
+    }
+    for (int32_t k = 0; k < l->n_steps; k++)
+        if (l->steps[k].kernel == BS_CU_unsupported)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU", bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
+                           bs_node_name(&l->graph->nodes[l->steps[k].node]));
+    if (l->overflow)
+        return bs_fail(error, BS_ERROR_LIMIT, "a buffer of this run is larger than a GPU's kernels can address (2^31 elements), or has too many steps");
+    return BS_OK;
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* ops.cuh - the CUDA column of the op table: which describe function an op has.
+ * Adding an op: its file, a line here, its kernels in kernels.cuh. Relies on the op files. */
+#ifndef BS_CUDA_OPS
+#define BS_CUDA_OPS
+
+#include "cuda/op_elementwise.cuh"
+#include "cuda/op_move.cuh"
+#include "cuda/op_route.cuh"
+
+/* Ops with kernels, by name. */
+#define BS_CU_OPS(X) X(activation)
+
+struct bs_cu_column {
+    const char *op;
+    bs_cu_describe describe;
+};
+
+static const bs_cu_column bs_cu_columns[] = {
+#define BS_CU_COLUMN(name) {#name, bs_cu_##name##_describe},
+    BS_CU_OPS(BS_CU_COLUMN)
+#undef BS_CU_COLUMN
+};
+
+/* Moves and decisions have their kernel already; an op is looked up. */
+static void bs_cu_describe_step(const bs_cu_node *n, bs_device_step *s)
+{
+    switch (s->kernel) {
+#define BS_CU_MOVE(name) \
+    case BS_CU_##name: bs_cu_##name##_describe(n, s); return;
+        BS_CU_MOVE(load) BS_CU_MOVE(store) BS_CU_MOVE(append) BS_CU_MOVE(fill) BS_CU_MOVE(rest) BS_CU_MOVE(reduce)
+        BS_CU_MOVE(route) BS_CU_MOVE(route_score) BS_CU_MOVE(route_price)
+#undef BS_CU_MOVE
+    default: break;
+    }
+    const char *name = bs_op_get(n->node->op)->name;
+    s->kernel = BS_CU_unsupported;
+    for (size_t k = 0; k < sizeof bs_cu_columns / sizeof *bs_cu_columns; k++)
+        if (strcmp(bs_cu_columns[k].op, name) == 0)
+            bs_cu_columns[k].describe(n, s);
+}
+
+#endif
