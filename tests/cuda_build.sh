@@ -75,8 +75,16 @@ no_spills() { # SM
 
 # Kernels by their names in src/cuda/kernels.cuh, which are numbers in what ptxas says.
 kernel_names() {
-        '#define LINE(name) printf("s/^bs_cu_\\([a-z]*\\)<%d>.*/\\1 %s/\\n", BS_CU_##name, #name);' \
-        'int main() { BS_CU_KERNELS(LINE) return 0; }' >"$BUILD/names.cpp"
+    cat >"$BUILD/names.cpp" <<'END'
+#include "cuda/kernels.cuh"
+#include <stdio.h>
+#define LINE(name) printf("s/^\\(bs_cu_[a-z]*\\)<%d>.*/\\1 " #name "/\n", (int)BS_CU_##name);
+int main()
+{
+    BS_CU_KERNELS(LINE)
+    return 0;
+}
+END
     c++ -Isrc "$BUILD/names.cpp" -o "$BUILD/names" && "$BUILD/names" >"$BUILD/names.sed"
 }
 
@@ -102,7 +110,7 @@ forbidden() { # OBJECT
 }
 
 foreign() { # OBJECT: what is not static has a name of ours
-    ! nm -g --defined-only "$1" | awk '$NF !~ /bs_/' | grep .
+    ! nm -g --defined-only "$1" | awk '$NF !~ /bs_|^DW\.ref\./' | grep .
 }
 
 alone() { # FLAGS: as users do
@@ -164,9 +172,13 @@ asks_video_sr() { # BUILD COMMAND...
     one_line 1 "$@" "$where/video_sr" --quiet --device cuda "$BUILD/small.y4m" "$BUILD/small_out.y4m"
 }
 
-needed() { # READELF FILE
-    $1 -d "$2" | grep NEEDED
-    $1 -d "$2" | grep -q 'NEEDED.*libcudart\.so' && $1 -d "$2" | grep -q 'NEEDED.*libcublas\.so'
+# What the backend calls is asked for by the names that NVIDIA's libraries have.
+needed() { # READELF NM BUILD
+    $1 -d "$3/asks" | grep NEEDED
+    $2 -u "$3/asks" >"$BUILD/undefined"
+    grep -q ' cudaMalloc@libcudart\.so\.[0-9]' "$BUILD/undefined" && $1 -d "$3/asks" | grep -q 'NEEDED.*libcudart\.so\.[0-9]' || return 1
+    grep -q ' cublas' "$BUILD/undefined" || return 0
+    grep -q ' cublasCreate_v2@libcublas\.so\.[0-9]' "$BUILD/undefined" && $1 -d "$3/asks" | grep -q 'NEEDED.*libcublas\.so\.[0-9]'
 }
 
 # The libraries that are linked with refuse what NVIDIA's lack.
@@ -211,7 +223,6 @@ if have aarch64-linux-gnu-g++ && [ "$(uname -m)" != aarch64 ]; then
     check "aarch64: library and programs" build BUILD="$arm" TARGET_ARCH=aarch64 SMS="$first"
     libraries=$arm/cuda-stubs
     [ -d "$libraries" ] || libraries=$(ls -d "$CUDA_HOME"/targets/*/lib | head -n 1)
-    check "aarch64: video_sr needs libcudart and libcublas" needed aarch64-linux-gnu-readelf "$arm/video_sr"
     check "aarch64: a misspelt name is refused" refuses_misspelt aarch64-linux-gnu-gcc "$libraries"
     if [ -n "${CUDA_AARCH64:-}" ]; then # a real libcudart before the stub; cuBLAS is half a gigabyte
         mkdir -p "$BUILD/real" && cp "$CUDA_AARCH64"/libcudart.so.* "$BUILD/real/" &&
@@ -221,6 +232,7 @@ if have aarch64-linux-gnu-g++ && [ "$(uname -m)" != aarch64 ]; then
     else
         check "aarch64: a C program links" link_asks aarch64-linux-gnu-gcc "$arm" -L"$libraries"
     fi
+    check "aarch64: it asks for NVIDIA's libraries and symbol versions" needed aarch64-linux-gnu-readelf aarch64-linux-gnu-nm "$arm"
     if [ -n "$qemu" ]; then
         check "aarch64 without a GPU: one line says why" one_line 3 "$qemu" -L /usr/aarch64-linux-gnu \
             -E LD_LIBRARY_PATH="$libraries" "$arm/asks"
