@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 73ba3958db067091c5c33e0dfbeed4ca27a5a2d87f48fb68582a837eabb56772
+ * sha256 of the parts: 82a8fa261e3cfe638bfc5b0410d8ed43c8675ced8c86c4498019429ca7e69f12
  */
 #include "brainstorm.h"
 
@@ -17,9 +17,7 @@
 #endif
 
 /* ==== begin src/cuda/cuda.cu ================================================================== */
-/* cuda.cu - the CUDA backend as one translation unit: a line for each part, bottom to top. A part includes what it needs,
- * so the order matters only where one is not included by another.
- * tools/amalgamate.py makes brainstorm_cuda.cu of it: a new part is one line here, then `make amalgamate`. */
+/* cuda.cu - all of the CUDA backend, bottom to top: brainstorm_cuda.cu is made of it (tools/amalgamate.py). */
 /* ==== begin src/cuda/portable.cuh ============================================================= */
 /* portable.cuh - the few words in which a CUDA compiler and the emulation of the tests differ.
  * Compiled by nvcc, or with BS_CUDA_CPU by a C++ compiler: then tests/cuda_cpu runs every kernel on the CPU.
@@ -314,6 +312,7 @@ typedef struct bs_node_plan {
     uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
+    int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
@@ -503,6 +502,7 @@ typedef struct bs_value_plan {
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    bool narrow;          /* f32 that a device keeps in f16 */
     uint64_t offset;
     uint64_t row_bytes;
     int64_t rows;         /* that the storage holds */
@@ -576,6 +576,7 @@ struct bs_plan {
     int32_t max_instrs;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
+    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -601,6 +602,8 @@ void bs_plan_units(bs_plan *plan);                   /* which weights come and g
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. */
+int32_t bs_plan_too_large(const bs_plan *plan);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
@@ -613,6 +616,12 @@ typedef struct bs_life {
 uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 
 /* Helpers of several stages. */
+static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
+/* The type in which the plan's own rows of a value are stored. */
+static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
+{
+    return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
+}
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
 /* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
 bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
@@ -733,7 +742,7 @@ typedef struct bs_device_part {
  * each is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
-    int32_t paths, per_row, rows /* at most */, domain;
+    int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
     uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
     uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
@@ -751,13 +760,15 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_SESSION_BYTES 65536 /* pinned bytes for the backend's own bookkeeping of a session */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
 /* The table entries of a router's decision. */
@@ -769,8 +780,6 @@ uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
-
-static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
 
 /* ------------------------------------------------------------------------------------------------ backend */
 
@@ -822,80 +831,6 @@ struct bs_device {
 #endif
 /* ==== end src/cuda/portable.cuh =============================================================== */
 
-/* ==== begin src/cuda/kernels.cuh ============================================================== */
-/* kernels.cuh - the list of kernels: one line each.
- * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one piece of a
- * step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of a tile
- * (bs_cu_region). Relies on the op files. */
-#ifndef BS_CUDA_KERNELS
-#define BS_CUDA_KERNELS
-
-#define BS_CU_KERNELS(X)                  \
-    /* moves: op_move.cuh */              \
-    X(load) X(store) X(fill) X(rest) X(reduce) \
-    /* decisions: op_route.cuh */         \
-    X(route) X(route_score) X(route_price) \
-    /* op_elementwise.cuh */              \
-    X(activation)
-
-enum {
-    BS_CU_none,
-#define BS_CU_ENUM(name) BS_CU_##name,
-    BS_CU_KERNELS(BS_CU_ENUM)
-#undef BS_CU_ENUM
-        BS_CU_COUNT
-};
-
-#endif
-/* ==== end src/cuda/kernels.cuh ================================================================ */
-/* ==== begin src/cuda/lower.cuh ================================================================ */
-/* lower.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
- * Relies on portable.cuh. Must never touch the device. */
-#ifndef BS_CUDA_LOWER
-#define BS_CUDA_LOWER
-
-/* #include "cuda/portable.cuh" */
-
-#define BS_CU_WORKSPACE BS_DEVICE_WORKSPACE /* shared memory that a kernel may use beside the rows of a tile */
-
-/* What describing a node sees of it. */
-struct bs_cu_node {
-    const bs_graph *graph;
-    const bs_plan *plan;
-    const bs_node *node;
-    const bs_node_plan *np;
-    const void *params;
-    const bs_device_operand *in, *out; /* as they are in this run */
-    const bs_instr *instr;
-};
-
-/* Fills step->kernel, p, and where it is not one: batch, parts. The rest is filled already. */
-typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
-
-/* Elements of the largest rectangle of a row: of an image all its pixels (times channels), margins included. */
-static inline int64_t bs_cu_pixels(const bs_device_operand *o)
-{
-    const int64_t h = o->cell > 0 ? o->cell : o->dim[1], w = o->cell > 0 ? o->cell : o->dim[2];
-    return (h + 2 * (int64_t)o->margin) * (w + 2 * (int64_t)o->margin);
-}
-
-static inline int64_t bs_cu_elements(const bs_device_operand *o)
-{
-    int64_t n = 1;
-    for (int32_t i = 0; i < o->rank && o->rank != 3; i++)
-        n *= o->dim[i];
-    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : n;
-}
-
-/* How many pieces of `each` elements make `count`: at least one. */
-static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
-{
-    const int64_t pieces = bs_ceil_div(count, each);
-    return (int32_t)(pieces < 1 ? 1 : pieces > 65536 ? 65536 : pieces);
-}
-
-#endif
-/* ==== end src/cuda/lower.cuh ================================================================== */
 /* ==== begin src/cuda/program.cuh ============================================================== */
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
@@ -1168,7 +1103,128 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
 
 #endif
 /* ==== end src/cuda/program.cuh ================================================================ */
+/* ==== begin src/cuda/kernels.cuh ============================================================== */
+/* kernels.cuh - the list of kernels: one line each.
+ * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one piece of a
+ * step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of a tile
+ * (bs_cu_region). Relies on the op files. */
+#ifndef BS_CUDA_KERNELS
+#define BS_CUDA_KERNELS
 
+#define BS_CU_STEP_KERNELS(X)                            \
+    /* moves: op_move.cuh */                             \
+    X(load) X(store) X(append) X(fill) X(rest) X(reduce) \
+    /* what was decided: op_route.cuh */                 \
+    X(route_score) X(route_price)                        \
+    /* op_elementwise.cuh */                             \
+    X(activation)
+
+/* They see all rows of a router at once: op_route.cuh. */
+#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
+
+#define BS_CU_KERNELS(X) BS_CU_STEP_KERNELS(X) BS_CU_DECISION_KERNELS(X)
+
+enum {
+    BS_CU_none,
+#define BS_CU_ENUM(name) BS_CU_##name,
+    BS_CU_KERNELS(BS_CU_ENUM)
+#undef BS_CU_ENUM
+        BS_CU_COUNT,
+    BS_CU_unsupported = BS_CU_COUNT /* of an op that is missing in the table */
+};
+
+#endif
+/* ==== end src/cuda/kernels.cuh ================================================================ */
+/* ==== begin src/cuda/lower.cuh ================================================================ */
+/* lower.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
+ * Relies on portable.cuh. Must never touch the device. */
+#ifndef BS_CUDA_LOWER
+#define BS_CUDA_LOWER
+
+/* #include "cuda/portable.cuh" */
+
+#ifndef BS_CU_THREADS
+#define BS_CU_THREADS 256 /* of a block: a multiple of 32, 64 .. 256 */
+#endif
+#define BS_CU_WORKSPACE BS_DEVICE_WORKSPACE /* shared memory that a kernel may use beside the rows of a tile */
+
+/* What describing a node sees of it. */
+struct bs_cu_node {
+    const bs_graph *graph;
+    const bs_plan *plan;
+    const bs_node *node;
+    const bs_node_plan *np;
+    const void *params;
+    const bs_device_operand *in, *out; /* as they are in this run */
+    const bs_instr *instr;
+};
+
+/* Fills step->kernel, p, and where it is not one: batch, parts. The rest is filled already. */
+typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
+
+/* Elements of the largest rectangle of a row: of an image all its pixels (times channels), margins included. */
+static inline int64_t bs_cu_pixels(const bs_device_operand *o)
+{
+    const int64_t h = o->cell > 0 ? o->cell : o->dim[1], w = o->cell > 0 ? o->cell : o->dim[2];
+    return (h + 2 * (int64_t)o->margin) * (w + 2 * (int64_t)o->margin);
+}
+
+static inline int64_t bs_cu_elements(const bs_device_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < o->rank && o->rank != 3; i++)
+        n *= o->dim[i];
+    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : n;
+}
+
+/* How many pieces of `each` elements make `count`: at least one. */
+static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
+{
+    const int64_t pieces = bs_ceil_div(count, each);
+    return (int32_t)(pieces < 1 ? 1 : pieces > 65536 ? 65536 : pieces);
+}
+
+#endif
+/* ==== end src/cuda/lower.cuh ================================================================== */
+
+/* ==== begin src/cuda/op_move.cuh ============================================================== */
+#ifndef STUB_OP_MOVE
+#define STUB_OP_MOVE
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+static void bs_cu_load_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_load_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_store_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_store_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_append_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_append_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_fill_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_fill_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_rest_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_rest_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_reduce_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_reduce_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+#endif
+/* ==== end src/cuda/op_move.cuh ================================================================ */
+/* ==== begin src/cuda/op_route.cuh ============================================================= */
+#ifndef STUB_OP_ROUTE
+#define STUB_OP_ROUTE
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+static void bs_cu_route_score_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_route_score_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_route_price_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_route_price_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_route_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_route_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_route_rows_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_route_rows_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+static void bs_cu_route_pack_describe(const bs_cu_node *, bs_device_step *) {}
+__device__ inline void bs_cu_route_pack_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
+#endif
+/* ==== end src/cuda/op_route.cuh =============================================================== */
 /* ==== begin src/cuda/op_elementwise.cuh ======================================================= */
 /* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
  * The plainest op file there is: what a node is told to the device (describe), and what a block of threads does (run).
@@ -1226,4 +1282,1393 @@ __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device
 
 #endif
 /* ==== end src/cuda/op_elementwise.cuh ========================================================= */
+/* ==== begin src/cuda/ops.cuh ================================================================== */
+/* ops.cuh - the CUDA column of the op table: which describe function an op has.
+ * Adding an op: its file, a line here, its kernels in kernels.cuh. Relies on the op files. */
+#ifndef BS_CUDA_OPS
+#define BS_CUDA_OPS
+
+/* #include "cuda/op_elementwise.cuh" */
+/* #include "cuda/op_move.cuh" */
+/* #include "cuda/op_route.cuh" */
+
+/* Ops with kernels, by name. */
+#define BS_CU_OPS(X) X(activation)
+
+struct bs_cu_column {
+    const char *op;
+    bs_cu_describe describe;
+};
+
+static const bs_cu_column bs_cu_columns[] = {
+#define BS_CU_COLUMN(name) {#name, bs_cu_##name##_describe},
+    BS_CU_OPS(BS_CU_COLUMN)
+#undef BS_CU_COLUMN
+};
+
+/* Moves and decisions have their kernel already; an op is looked up. */
+static void bs_cu_describe_step(const bs_cu_node *n, bs_device_step *s)
+{
+    switch (s->kernel) {
+#define BS_CU_MOVE(name) \
+    case BS_CU_##name: bs_cu_##name##_describe(n, s); return;
+        BS_CU_MOVE(load) BS_CU_MOVE(store) BS_CU_MOVE(append) BS_CU_MOVE(fill) BS_CU_MOVE(rest) BS_CU_MOVE(reduce)
+        BS_CU_MOVE(route) BS_CU_MOVE(route_score) BS_CU_MOVE(route_price)
+#undef BS_CU_MOVE
+    default: break;
+    }
+    const char *name = bs_op_get(n->node->op)->name;
+    s->kernel = BS_CU_unsupported;
+    for (size_t k = 0; k < sizeof bs_cu_columns / sizeof *bs_cu_columns; k++)
+        if (strcmp(bs_cu_columns[k].op, name) == 0)
+            bs_cu_columns[k].describe(n, s);
+}
+
+#endif
+/* ==== end src/cuda/ops.cuh ==================================================================== */
+
+/* ==== begin src/cuda/lower_operand.cuh ======================================================== */
+/* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
+ * The host's side of move.c: everything but the decision is resolved here. Relies on device.h. Must never touch what it
+ * points to. */
+#ifndef BS_CUDA_LOWER_OPERAND
+#define BS_CUDA_LOWER_OPERAND
+
+/* #include "cuda/portable.cuh" */
+
+/* Where what is bound to a node lies on the device. */
+struct bs_cu_bound {
+    uint64_t address; /* 0: nothing is bound */
+    int64_t stride[BS_MAX_RANK];
+    bool staged; /* a dense copy of the caller's buffer */
+};
+
+/* What tables are written from. */
+struct bs_cu_lowering {
+    const bs_device_client *client;
+    const bs_graph *graph;
+    const bs_plan *plan;
+    const bs_device_layout *layout;
+    const bs_cu_bound *bound;  /* [nodes] */
+    uint64_t memory;           /* the session's on the device */
+    bs_device_step *steps;
+    bs_device_operand *operands;
+    int32_t n_steps, n_operands;
+    bool overflow; /* a stride or an extent beyond 31 bits */
+};
+
+static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
+{
+    l->overflow = l->overflow || n > INT32_MAX || n < INT32_MIN;
+    return (int32_t)n;
+}
+
+static bool bs_cu_is(const bs_cu_lowering *l, int32_t node, const bs_op *op) { return bs_node_is(&l->graph->nodes[node], op); }
+
+/* Extents of a row, wherever it is. */
+static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const bs_value_info *v = &l->graph->values[value];
+    int64_t h, w;
+    memset(o, 0, sizeof *o);
+    o->dtype = (uint8_t)v->dtype;
+    o->rank = (uint8_t)v->rank;
+    o->domain = o->stored = (int16_t)v->domain;
+    for (int32_t i = 0; i < v->rank; i++)
+        o->dim[i] = bs_cu_narrow(l, l->client->dims[v->dims[i]]);
+    if (v->rank != 3)
+        return;
+    bs_plan_core(l->plan, v, &h, &w);
+    o->max_h = bs_cu_narrow(l, h);
+    o->max_w = bs_cu_narrow(l, w);
+    o->margin = l->plan->values[value].margin;
+    const int32_t patches = l->graph->domains[v->domain].patches;
+    if (patches < 0)
+        return;
+    const int32_t size = l->plan->domains[patches].size;
+    o->cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
+    o->across = (int32_t)bs_ceil_div(l->client->dims[l->graph->domains[patches].width], size);
+}
+
+static void bs_cu_dense(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const bs_value_info *v = &l->graph->values[value];
+    int64_t stride = 1;
+    for (int32_t i = v->rank - 1; i >= 0; i--) {
+        o->stride[i] = bs_cu_narrow(l, stride);
+        stride *= bs_dim_max(l->graph, v->dims[i]);
+    }
+}
+
+/* Rows of the plan's own: images channels last with margins, all else dense; strides from the maxima. */
+static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const bs_value_info *v = &l->graph->values[value];
+    const bs_value_plan *p = &l->plan->values[value];
+    const bs_dtype dtype = bs_plan_stored(l->plan, value);
+    int64_t h, w;
+    o->dtype = (uint8_t)dtype;
+    o->stored = (int16_t)v->domain;
+    o->row_bytes = (int64_t)p->row_bytes;
+    o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
+    o->base = p->offset + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
+    if (v->rank != 3) {
+        bs_cu_dense(l, value, o);
+        return;
+    }
+    bs_plan_core(l->plan, v, &h, &w);
+    const int64_t channels = bs_dim_max(l->graph, v->dims[0]), line = channels * (w + 2 * (int64_t)p->margin);
+    o->stride[0] = 1;
+    o->stride[1] = bs_cu_narrow(l, line);
+    o->stride[2] = bs_cu_narrow(l, channels);
+    o->base += (uint64_t)(p->margin * (line + channels)) * bs_dtype_bytes(dtype);
+}
+
+static void bs_cu_at_bound(bs_cu_lowering *l, int32_t node, bs_device_operand *o)
+{
+    const bs_cu_bound *b = &l->bound[node];
+    o->place = BS_AT_ROOT;
+    o->base = b->address;
+    for (int32_t i = 0; i < o->rank; i++)
+        o->stride[i] = bs_cu_narrow(l, b->stride[i]);
+    if (l->client->past[node]) { /* the copy that was checked */
+        o->base = l->memory + l->layout->tables + l->layout->segments_at + bs_device_past_place(l->plan, node);
+        o->stride[0] = 1;
+    }
+}
+
+/* A root value, wherever it is. */
+static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const bs_value_plan *p = &l->plan->values[value];
+    bs_cu_extent(l, value, o);
+    if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
+        bs_cu_at_bound(l, p->source, o);
+    } else if (p->place == BS_PLACE_WEIGHT) {
+        bs_cu_dense(l, value, o);
+        o->base = l->memory + l->layout->weights + l->plan->nodes[p->source].prepared_offset;
+    } else {
+        bs_cu_stored(l, value, o);
+    }
+    o->place = BS_AT_ROOT;
+}
+
+/* Rows that are found in a root value by their place in it. */
+static void bs_cu_seen(bs_cu_lowering *l, const bs_device_operand *root, bool image, bs_device_operand *o)
+{
+    const int32_t first = image ? 0 : 1;
+    o->dtype = root->dtype;
+    o->base = root->base;
+    o->place = (uint8_t)(image ? BS_AT_CELL : BS_AT_LINE);
+    o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
+    for (int32_t i = 0; i < o->rank && i + first < BS_MAX_RANK; i++)
+        o->stride[i] = root->stride[i + first];
+    (void)l;
+}
+
+/* The operand that `value` is a view of, seen with the view's extents (which o has). */
+static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    for (;;) {
+        const int32_t node = l->graph->values[value].node, from = l->graph->operands[l->graph->nodes[node].in];
+        if (!bs_cu_is(l, node, &bs_op_scatter)) {
+            bs_device_operand root;
+            bs_cu_root(l, from, &root);
+            bs_cu_seen(l, &root, bs_cu_is(l, node, &bs_op_patches), o);
+            return;
+        }
+        value = from;
+        if (l->plan->values[value].place != BS_PLACE_VIEW) {
+            bs_cu_stored(l, value, o);
+            return;
+        }
+    }
+}
+
+/* A value as its readers and its maker find it. */
+static void bs_cu_operand(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    if (l->graph->values[value].domain == 0) {
+        bs_cu_root(l, value, o);
+        return;
+    }
+    bs_cu_extent(l, value, o);
+    if (l->plan->values[value].place == BS_PLACE_VIEW)
+        bs_cu_view_of(l, value, o);
+    else
+        bs_cu_stored(l, value, o);
+}
+
+/* What a load copies from: the value itself has rows of its own. */
+static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+{
+    const int32_t node = l->graph->values[value].node;
+    const bs_node *n = &l->graph->nodes[node];
+    bs_cu_extent(l, value, o);
+    if (bs_op_get(n->op)->weights) { /* a constant */
+        bs_cu_dense(l, value, o);
+        o->base = l->memory + l->layout->weights + l->plan->nodes[node].prepared_offset;
+        o->place = BS_AT_ROOT;
+    } else if (n->n_in == 0) {
+        bs_cu_at_bound(l, node, o);
+    } else {
+        bs_cu_view_of(l, value, o);
+    }
+}
+
+/* Where an instruction stores rows of `value` (of `domain`) in `target`. */
+static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32_t domain, bs_device_operand *o)
+{
+    bs_device_operand root;
+    if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
+        bs_cu_operand(l, target, o);
+        o->domain = (int16_t)domain;
+        return;
+    }
+    bs_cu_root(l, target, &root);
+    bs_cu_extent(l, value, o);
+    bs_cu_seen(l, &root, o->rank == 3 && root.rank == 3, o);
+    o->domain = (int16_t)domain;
+    o->margin = l->plan->values[target].margin;
+}
+
+/* Of an output or a state: where its own copy is, or 0 when nobody asks for it. */
+static void bs_cu_ending(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const bool output = bs_node_is(node, &bs_op_output);
+    bs_cu_extent(l, i->value, o);
+    o->margin = 0;
+    bs_cu_at_bound(l, output ? i->node : l->graph->values[bs_node_in(l->graph, node)[0]].node, o);
+}
+
+/* The cache that state_append writes: its strides of segment and position come beside those of a cell. */
+static void bs_cu_ring(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const int32_t state = l->graph->values[bs_node_in(l->graph, node)[0]].node;
+    const bs_value_info *v = &l->graph->values[l->graph->nodes[state].first_out];
+    const bs_cu_bound *b = &l->bound[state];
+    bs_cu_extent(l, i->value, o);
+    o->place = BS_AT_RING;
+    o->base = b->address;
+    o->row_bytes = b->stride[0] * (int64_t)bs_dtype_bytes(v->dtype);
+    o->max_h = bs_cu_narrow(l, l->client->dims[v->dims[1]]);
+    o->max_w = bs_cu_narrow(l, b->stride[1]);
+    o->margin = 0;
+    for (int32_t k = 0; k < o->rank; k++)
+        o->stride[k] = bs_cu_narrow(l, b->stride[k + 2]);
+}
+
+#endif
+/* ==== end src/cuda/lower_operand.cuh ========================================================== */
+/* ==== begin src/cuda/lower_step.cuh =========================================================== */
+/* lower_step.cuh - from the plan's instructions to steps, and from steps to launches.
+ *
+ * Instructions of one time are independent of each other (the paths of a router run in lockstep): those that the same
+ * kernel does become one launch, however many branches there are. A region is one launch too.
+ * Relies on lower_operand.cuh and the describe functions of the op files. Must never touch the device. */
+#ifndef BS_CUDA_LOWER_STEP
+#define BS_CUDA_LOWER_STEP
+
+/* #include "cuda/lower_operand.cuh" */
+/* #include "cuda/ops.cuh" */
+
+/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). */
+struct bs_cu_launch {
+    int32_t kernel, first, count;
+    int32_t callback; /* the router that asks the caller before this, or 0 */
+    int64_t blocks;   /* that have something to do, at most */
+};
+
+struct bs_cu_launches {
+    bs_cu_launch *list;
+    int32_t count, room;
+};
+
+/* -------------------------------------------------------------------------------------------------- steps */
+
+static bs_device_operand *bs_cu_add_operand(bs_cu_lowering *l)
+{
+    bs_device_operand *o = &l->operands[l->n_operands < l->layout->n_operands ? l->n_operands : 0];
+    l->overflow = l->overflow || l->n_operands >= l->layout->n_operands;
+    l->n_operands++;
+    memset(o, 0, sizeof *o);
+    return o;
+}
+
+static void bs_cu_add_in(bs_cu_lowering *l, bs_device_step *s, int32_t value)
+{
+    bs_device_operand *o = bs_cu_add_operand(l);
+    if (value)
+        bs_cu_operand(l, value, o);
+    s->n_in++;
+}
+
+/* The descriptor's fields, all of four bytes, behind its name. */
+static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
+{
+    const bs_op *op = bs_op_get(node->op);
+    for (int32_t i = 0; node->params && i < op->n_fields && i < BS_DEVICE_PARAMS; i++)
+        memcpy(&s->p[i], static_cast<const char *>(node->params) + sizeof(char *) + 4 * i, 4);
+}
+
+static void bs_cu_step_op(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    if (bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score)) {
+        s->kernel = bs_node_is(node, &bs_op_route_price) ? BS_CU_route_price : BS_CU_route_score;
+        if (s->kernel == BS_CU_route_score)
+            bs_cu_add_in(l, s, l->graph->routers[node->router].score);
+    } else {
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
+        for (int32_t k = 0; k < n_in; k++)
+            bs_cu_add_in(l, s, in[k]);
+        bs_cu_copy_fields(node, s);
+    }
+    for (int32_t k = 0; k < node->n_out; k++, s->n_out++)
+        bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
+}
+
+static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const bool append = bs_node_is(node, &bs_op_state_append);
+    s->kernel = append ? BS_CU_append : BS_CU_store;
+    bs_cu_add_in(l, s, i->value);
+    if (append)
+        bs_cu_add_in(l, s, bs_node_in(l->graph, node)[2]);
+    bs_device_operand *out = bs_cu_add_operand(l);
+    s->n_out = 1;
+    if (append)
+        bs_cu_ring(l, i, out);
+    else if (i->target)
+        bs_cu_target(l, i->value, i->target, i->domain, out);
+    else
+        bs_cu_ending(l, i, out);
+    if (out->base == 0 && out->place != BS_AT_TILE)
+        s->kernel = BS_CU_none; /* an output that is not asked for */
+}
+
+static uint64_t bs_cu_given(const bs_cu_lowering *l, const bs_node *gather)
+{
+    uint64_t mask = 0;
+    for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
+        mask |= bs_node_in(l->graph, gather)[p] ? 1ull << p : 0;
+    return mask;
+}
+
+static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const bool rest = bs_node_is(node, &bs_op_collect);
+    s->kernel = rest ? BS_CU_rest : BS_CU_fill;
+    if (!rest && i->value)
+        bs_cu_add_in(l, s, i->value);
+    s->n_out = 1;
+    if (rest) {
+        bs_cu_root(l, i->target, bs_cu_add_operand(l));
+        s->p[0].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
+        return;
+    }
+    const uint64_t given = bs_cu_given(l, node);
+    bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
+    s->domain = l->graph->routers[node->router].domain;
+    s->p[0].i = (int32_t)(uint32_t)given;
+    s->p[1].i = (int32_t)(uint32_t)(given >> 32);
+}
+
+static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
+    s->kernel = BS_CU_reduce;
+    for (int32_t p = 0; p < paths; p++)
+        bs_cu_add_in(l, s, bs_plan_gathers(l->plan, node, p) ? in[p] : 0);
+    bs_cu_add_in(l, s, i->value);
+    bs_cu_operand(l, i->target, bs_cu_add_operand(l));
+    s->n_out = 1;
+    s->p[0].i = static_cast<const bs_gather_params *>(node->params)->mode;
+    s->p[1].i = i->value != 0;
+}
+
+static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    s->kernel = BS_CU_load;
+    bs_cu_source(l, i->value, bs_cu_add_operand(l));
+    bs_cu_operand(l, i->value, bs_cu_add_operand(l));
+    s->n_in = s->n_out = 1;
+}
+
+static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_router_info *r = &l->graph->routers[l->graph->nodes[i->node].router];
+    s->kernel = BS_CU_route;
+    if (l->plan->routers[s->router].forced)
+        return;
+    bs_cu_add_in(l, s, r->score);
+    if (r->knob)
+        bs_cu_add_in(l, s, r->knob);
+}
+
+/* Writes the step of an instruction. */
+static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_node *node = &l->graph->nodes[i->node];
+    memset(s, 0, sizeof *s);
+    s->node = i->node;
+    s->domain = i->domain;
+    s->router = node->router;
+    s->operands = l->n_operands;
+    s->batch = s->parts = 1;
+    s->unit = l->plan->nodes[i->node].unit;
+    s->prepared = l->plan->nodes[i->node].prepared_offset;
+    switch (i->kind) {
+    case BS_INSTR_OP: bs_cu_step_op(l, i, s); break;
+    case BS_INSTR_LOAD: bs_cu_step_load(l, i, s); break;
+    case BS_INSTR_STORE: bs_cu_step_store(l, i, s); break;
+    case BS_INSTR_FILL: bs_cu_step_fill(l, i, s); break;
+    case BS_INSTR_REDUCE: bs_cu_step_reduce(l, i, s); break;
+    case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
+    case BS_INSTR_LOOK_AHEAD:
+    case BS_INSTR_REGION: return;
+    }
+    const bs_device_operand *operands = l->operands + s->operands;
+    const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i};
+    if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
+        bs_cu_describe_step(&n, s);
+}
+
+/* ----------------------------------------------------------------------------------------------- launches */
+
+/* Rows that a domain can have in this run. */
+static int64_t bs_cu_most_rows(const bs_cu_lowering *l, int32_t domain)
+{
+    int64_t per_row = 1;
+    for (; l->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = l->graph->domains[domain].parent)
+        per_row *= l->graph->routers[l->graph->domains[domain].router].max_paths_per_cell;
+    return per_row * l->client->domains[domain].count;
+}
+
+/* Pieces of work of steps that run together, at most: paths of one router share its rows. */
+static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t count)
+{
+    const bs_graph *g = l->graph;
+    int64_t apart = 0, together = 0, rows = 0;
+    int32_t batch = INT32_MAX, parts = 1, router = 0;
+    bool one = true;
+    for (int32_t k = first; k < first + count; k++) {
+        const bs_device_step *s = &l->steps[k];
+        const bs_domain *d = &g->domains[s->domain];
+        apart += bs_ceil_div(bs_cu_most_rows(l, s->domain), s->batch) * s->parts;
+        rows = bs_cu_most_rows(l, s->domain);
+        batch = bs_min_i32(batch, s->batch);
+        parts = bs_max_i32(parts, s->parts);
+        one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
+        router = d->router;
+    }
+    together = (batch == 1 ? rows : bs_ceil_div(rows, batch) + count) * parts;
+    return one && together < apart ? together : apart;
+}
+
+static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count, int64_t blocks)
+{
+    bs_cu_launch *launch = &to->list[to->count < to->room ? to->count : 0];
+    l->overflow = l->overflow || to->count >= to->room || blocks > INT32_MAX;
+    to->count++;
+    launch->kernel = kernel;
+    launch->first = first;
+    launch->count = count;
+    launch->callback = 0;
+    launch->blocks = blocks;
+}
+
+/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. */
+static void bs_cu_launch_route(bs_cu_lowering *l, bs_cu_launches *to, int32_t step)
+{
+    bs_device_step *s = &l->steps[step];
+    const bs_route_desc *d = l->graph->routers[s->router].desc;
+    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced;
+    if (s->kernel == BS_CU_route_rows)
+        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, bs_cu_most_pieces(l, step, 1));
+    bs_cu_add_launch(l, to, s->kernel == BS_CU_route_rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1,
+                     s->kernel == BS_CU_route_rows || asks ? bs_cu_most_pieces(l, step, 1) : 1);
+    if (asks)
+        to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
+}
+
+/* The steps [first, end) of one time: those of one kernel together. */
+static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t first, int32_t end)
+{
+    for (int32_t k = first + 1; k < end; k++) { /* by kernel, stable */
+        const bs_device_step s = l->steps[k];
+        int32_t at = k;
+        for (; at > first && l->steps[at - 1].kernel > s.kernel; at--)
+            l->steps[at] = l->steps[at - 1];
+        l->steps[at] = s;
+    }
+    for (int32_t k = first; k < end;) {
+        const int32_t kernel = l->steps[k].kernel;
+        int32_t count = 1;
+        if (kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack) {
+            bs_cu_launch_route(l, to, k);
+        } else {
+            while (k + count < end && l->steps[k + count].kernel == kernel)
+                count++;
+            if (kernel != BS_CU_none)
+                bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_pieces(l, k, count));
+        }
+        k += count;
+    }
+}
+
+/* The parts of a region, the dearest first: a long tile that starts last is what the device waits for. */
+static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t region, bs_device_part *parts, int32_t *n_parts)
+{
+    const bs_plan *p = l->plan;
+    const int32_t first = *n_parts;
+    int64_t tiles = 0;
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        const bs_part *part = &p->parts[k];
+        if (part->region != region || part->count == 0)
+            continue;
+        bs_device_part *d = &parts[(*n_parts)++];
+        d->domain = part->domain;
+        d->tile_rows = p->domains[part->domain].tile_rows;
+        d->first = l->n_steps;
+        d->count = part->count;
+        for (int32_t i = 0; i < part->count; i++)
+            bs_cu_step(l, &p->instrs[part->first + i], &l->steps[l->n_steps++]);
+        const int64_t most = bs_ceil_div(bs_cu_most_rows(l, part->domain), d->tile_rows);
+        tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + *n_parts) : most;
+    }
+    bs_cu_add_launch(l, to, BS_CU_none, first, *n_parts - first, tiles);
+}
+
+/* All tables of a run. */
+static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
+{
+    const bs_plan *p = l->plan;
+    int32_t n_parts = 0;
+    to->count = 0;
+    for (int32_t at = 0; at < p->n_top;) {
+        if (p->instrs[at].kind == BS_INSTR_REGION) {
+            bs_cu_launch_region(l, to, p->instrs[at].node, parts, &n_parts);
+            at++;
+            continue;
+        }
+        const int32_t first = l->n_steps, time = p->instrs[at].time;
+        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION; at++)
+            bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
+        bs_cu_launch_steps(l, to, first, l->n_steps);
+    }
+    for (int32_t k = 0; k < l->n_steps; k++)
+        if (l->steps[k].kernel == BS_CU_unsupported)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU", bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
+                           bs_node_name(&l->graph->nodes[l->steps[k].node]));
+    if (l->overflow)
+        return bs_fail(error, BS_ERROR_LIMIT, "a buffer of this run is larger than a GPU's kernels can address (2^31 elements), or has too many steps");
+    return BS_OK;
+}
+
+#endif
+/* ==== end src/cuda/lower_step.cuh ============================================================= */
+/* ==== begin src/cuda/launch.cuh =============================================================== */
+/* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
+ *
+ * A block of threads takes the pieces of work that have its number; how many there are, the decisions tell, on the device.
+ * Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was decided.
+ * Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
+#ifndef BS_CUDA_LAUNCH
+#define BS_CUDA_LAUNCH
+
+/* #include "cuda/lower_step.cuh" */
+
+/* The step that piece number `piece` of `count` steps from `first` belongs to, and its rows. Every warp finds it for itself. */
+__device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count, int32_t piece, bs_cu_work *w)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    for (int32_t base = 0; base < count; base += 32) {
+        int32_t pieces = 0, until;
+        if (base + lane < count) {
+            const bs_device_step *s = t.program->steps + first + base + lane;
+            pieces = (bs_cu_count(t, s->domain) + s->batch - 1) / s->batch * s->parts;
+        }
+        until = pieces;
+        for (int32_t d = 1; d < 32; d *= 2) {
+            const int32_t before = __shfl_up_sync(0xffffffffu, until, (unsigned)d);
+            until += lane >= d ? before : 0;
+        }
+        const unsigned beyond = __ballot_sync(0xffffffffu, until > piece);
+        if (beyond) {
+            const int32_t k = __ffs((int)beyond) - 1;
+            const bs_device_step *s = t.program->steps + first + base + k;
+            piece -= __shfl_sync(0xffffffffu, until - pieces, k);
+            w->row = piece / s->parts * s->batch;
+            w->rows = min(s->batch, bs_cu_count(t, s->domain) - w->row);
+            w->part = piece % s->parts;
+            w->parts = s->parts;
+            return s;
+        }
+        piece -= __shfl_sync(0xffffffffu, until, 31);
+    }
+    return NULL;
+}
+
+__device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, uint8_t *workspace)
+{
+    bs_cu_tile t;
+    t.program = p;
+    t.context = t.scratch = NULL;
+    t.workspace = workspace;
+    t.domain = -1;
+    t.first = t.rows = 0;
+    return t;
+}
+
+/* One kernel, chosen when compiled in the first use and at run time in the second. */
+template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    switch (KERNEL) {
+#define BS_CU_CASE(name) \
+    case BS_CU_##name: bs_cu_##name##_run(t, s, w); break;
+        BS_CU_KERNELS(BS_CU_CASE)
+#undef BS_CU_CASE
+    default: break;
+    }
+}
+
+template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+{
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    const bs_cu_tile t = bs_cu_everything(&program, shared);
+    bs_cu_work w;
+    if (program.status[0] != 0) /* something failed before this launch: what it decided is not to be followed */
+        return;
+    const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
+    if (s)
+        bs_cu_run<KERNEL>(t, s, w);
+}
+
+/* Steps of a decision: they run whatever the number of rows, and on all of them. */
+template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_decide(const bs_cu_program program, int32_t first)
+{
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    const bs_cu_tile t = bs_cu_everything(&program, shared);
+    const bs_device_step *s = program.steps + first;
+    const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
+    bs_cu_run<KERNEL>(t, s, w);
+}
+
+/* ------------------------------------------------------------------------------------------------- regions */
+
+template <int KERNEL> __device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_run<KERNEL>(t, s, w);
+}
+
+__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    switch (s->kernel) {
+#define BS_CU_CASE(name) \
+    case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
+        BS_CU_KERNELS(BS_CU_CASE)
+#undef BS_CU_CASE
+    default: break;
+    }
+}
+
+/* A step on the rows of a tile: a decision even of none. */
+__device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const int32_t rows = bs_cu_count(t, s->domain);
+    bs_cu_work w = {0, rows, 0, 1};
+    if (s->kernel == BS_CU_route) {
+        bs_cu_dispatch(t, s, w);
+        __syncthreads();
+        return;
+    }
+    for (; w.row < rows; w.row += s->batch) {
+        w.rows = min(s->batch, rows - w.row);
+        bs_cu_dispatch(t, s, w);
+        __syncthreads();
+    }
+}
+
+/* The part that tile number `piece` belongs to: sets the tile's rows. */
+__device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count, int32_t piece, bs_cu_tile *t)
+{
+    for (int32_t k = first; k < first + count; k++) {
+        const bs_device_part *part = program.parts + k;
+        t->domain = -1;
+        const int32_t rows = bs_cu_count(*t, part->domain), tiles = (rows + part->tile_rows - 1) / part->tile_rows;
+        if (piece < tiles) {
+            t->domain = part->domain;
+            t->first = piece * part->tile_rows;
+            t->rows = min(part->tile_rows, rows - t->first);
+            return part;
+        }
+        piece -= tiles;
+    }
+    return NULL;
+}
+
+__global__ void __launch_bounds__(256) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+{
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    bs_cu_tile t = bs_cu_everything(&program, shared);
+    t.scratch = shared + BS_CU_WORKSPACE;
+    t.context = program.contexts + blockIdx.x * program.context_bytes;
+    for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
+        const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */
+        const bs_device_part *part = failed ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+        if (!part)
+            return;
+        for (int32_t k = 0; k < part->count; k++)
+            bs_cu_tile_step(t, program.steps + part->first + k);
+    }
+}
+
+/* Before a run: nothing has failed, nothing was counted, no cell was reached. */
+__global__ void bs_cu_begin(const bs_cu_program program, int32_t routers)
+{
+    const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
+    if (at < 2)
+        program.status[at] = 0;
+    for (int32_t r = 1; r < routers; r++) {
+        const bs_device_decision &d = program.decision[r];
+        if (!d.live)
+            continue;
+        for (int32_t i = at; i < d.paths; i += step)
+            reinterpret_cast<int32_t *>(program.decisions + d.sums)[i] = 0;
+        for (int32_t i = at; i < 2; i += step)
+            reinterpret_cast<int32_t *>(program.decisions + d.dropped)[i] = 0;
+        for (int32_t i = at; i < d.top_rows; i += step)
+            reinterpret_cast<int8_t *>(program.decisions + d.top)[i] = -1;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- the host's side */
+
+static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int threads, cudaStream_t stream)
+{
+    switch (l.kernel) {
+#define BS_CU_CASE(name)                                                                                                                     \
+    case BS_CU_##name:                                                                                                                       \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first, l.count);         \
+        break;
+        BS_CU_STEP_KERNELS(BS_CU_CASE)
+#undef BS_CU_CASE
+#define BS_CU_CASE(name)                                                                                                                     \
+    case BS_CU_##name:                                                                                                                       \
+        BS_LAUNCH((bs_cu_decide<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first);                 \
+        break;
+        BS_CU_DECISION_KERNELS(BS_CU_CASE)
+#undef BS_CU_CASE
+    default: break;
+    }
+}
+
+#endif
+/* ==== end src/cuda/launch.cuh ================================================================= */
+
+/* ==== begin src/cuda/device.cuh =============================================================== */
+/* device.cuh - the GPU: opening it, its two arenas, its stream, what it is.
+ * The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
+#ifndef BS_CUDA_DEVICE
+#define BS_CUDA_DEVICE
+
+/* #include "cuda/portable.cuh" */
+
+struct bs_cu_device {
+    bs_device base; /* first: what sessions see */
+    int index;
+    cudaStream_t stream;
+    bool own_memory, own_pinned, own_stream;
+    int capability; /* 87: 8.7 */
+    int multiprocessors, shared_bytes;
+    bool integrated;
+};
+
+/* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
+static bs_status bs_cu_check(cudaError_t e, const char *what, bs_error *error)
+{
+    if (e == cudaSuccess)
+        return BS_OK;
+    cudaGetLastError(); /* or the next call would report it again */
+    return bs_fail(error, BS_ERROR_PLATFORM, "CUDA: %s: %s", what, cudaGetErrorString(e));
+}
+
+static int bs_cu_attribute(int index, cudaDeviceAttr attribute)
+{
+    int value = 0;
+    return cudaDeviceGetAttribute(&value, attribute, index) == cudaSuccess ? value : 0;
+}
+
+/* Whether there is a GPU of that number, and why not. */
+static bs_status bs_cu_find_device(int32_t index, bs_error *error)
+{
+    int count = 0, driver = 0;
+    const cudaError_t e = cudaGetDeviceCount(&count);
+    if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0))
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "this machine has no CUDA device");
+    if (e != cudaSuccess) {
+        cudaGetLastError();
+        cudaDriverGetVersion(&driver);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA cannot be used here (%s; driver %d, built with %d)", cudaGetErrorString(e), driver,
+                       (int)CUDART_VERSION);
+    }
+    if (index < 0 || index >= count)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "CUDA device %d does not exist: there are %d", index, count);
+    return BS_OK;
+}
+
+extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error)
+{
+    cudaDeviceProp properties;
+    memset(facts, 0, sizeof *facts);
+    bs_status status = bs_cu_find_device(index, error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGetDeviceProperties(&properties, index), "asking the device", error);
+    if (status != BS_OK)
+        return status;
+    snprintf(facts->name, sizeof facts->name, "%.63s", properties.name);
+    facts->major = properties.major;
+    facts->minor = properties.minor;
+    facts->multiprocessors = properties.multiProcessorCount;
+    facts->integrated = properties.integrated != 0;
+    facts->memory_bytes = properties.totalGlobalMem;
+    facts->shared_bytes = (int32_t)properties.sharedMemPerBlockOptin;
+    int version = 0;
+    if (cudaRuntimeGetVersion(&version) == cudaSuccess)
+        facts->runtime = version;
+    if (cudaDriverGetVersion(&version) == cudaSuccess)
+        facts->driver = version;
+    facts->conditional = CUDART_VERSION >= 12040 && facts->runtime >= 12040 && facts->driver >= 12040;
+    return BS_OK;
+}
+
+static void bs_cu_device_free(bs_cu_device *d)
+{
+    if (d->own_stream && d->stream)
+        cudaStreamDestroy(d->stream);
+    if (d->own_memory && d->base.memory.base)
+        cudaFree(d->base.memory.base);
+    if (d->own_pinned && d->base.pinned.base)
+        cudaFreeHost(d->base.pinned.base);
+}
+
+static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)
+{
+    void *memory = desc->device_memory, *pinned = desc->pinned_memory;
+    bs_status status = BS_OK;
+    d->own_memory = !memory && desc->device_bytes > 0;
+    d->own_pinned = !pinned && desc->pinned_bytes > 0;
+    d->own_stream = !desc->stream;
+    d->stream = static_cast<cudaStream_t>(desc->stream);
+    if (d->own_memory)
+        status = bs_cu_check(cudaMalloc(&memory, (size_t)desc->device_bytes), "allocating on the device", error);
+    if (status != BS_OK)
+        memory = NULL;
+    bs_arena_init(&d->base.memory, "device", memory, memory ? (size_t)desc->device_bytes : 0);
+    if (status == BS_OK && d->own_pinned)
+        status = bs_cu_check(cudaHostAlloc(&pinned, (size_t)desc->pinned_bytes, cudaHostAllocMapped), "allocating pinned memory", error);
+    if (status != BS_OK)
+        pinned = NULL;
+    bs_arena_init(&d->base.pinned, "pinned", pinned, pinned ? (size_t)desc->pinned_bytes : 0);
+    if (status == BS_OK && d->own_stream)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream", error);
+    if (status != BS_OK && d->own_stream)
+        d->stream = NULL;
+    return status;
+}
+
+extern const bs_device_api bs_cu_api; /* session.cuh */
+
+extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error)
+{
+    bs_cuda_desc none;
+    memset(&none, 0, sizeof none);
+    if (!desc)
+        desc = &none;
+    if (!arena) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_open: the arena is NULL");
+        return NULL;
+    }
+    if (bs_cu_find_device(desc->index, error) != BS_OK || bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
+        return NULL;
+    const size_t mark = arena->used;
+    bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));
+    if (!d) {
+        bs_fail_arena(error, arena, sizeof *d, "the device");
+        return NULL;
+    }
+    memset(d, 0, sizeof *d);
+    d->base.api = &bs_cu_api;
+    d->index = desc->index;
+    d->capability = 10 * bs_cu_attribute(d->index, cudaDevAttrComputeCapabilityMajor) + bs_cu_attribute(d->index, cudaDevAttrComputeCapabilityMinor);
+    d->multiprocessors = bs_cu_attribute(d->index, cudaDevAttrMultiProcessorCount);
+    d->shared_bytes = bs_cu_attribute(d->index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    d->integrated = bs_cu_attribute(d->index, cudaDevAttrIntegrated) != 0;
+    if (bs_cu_device_take(d, desc, error) == BS_OK)
+        return &d->base;
+    bs_cu_device_free(d);
+    arena->used = mark;
+    return NULL;
+}
+
+extern "C" void bs_cuda_close(bs_device *device)
+{
+    if (device)
+        bs_cu_device_free(reinterpret_cast<bs_cu_device *>(device));
+}
+
+#endif
+/* ==== end src/cuda/device.cuh ================================================================= */
+/* ==== begin src/cuda/session.cuh ============================================================== */
+/* session.cuh - a session on a GPU: its tables and weights there, runs queued and waited for.
+ *
+ * Tables are written in pinned memory when extents or buffers change, and copied; a run itself is launches and copies on
+ * one stream. The host waits only where it must hand something back: at the end of a run, for a callback, and before it
+ * writes pinned memory that a copy may still read.
+ * Relies on device.cuh, launch.cuh and device.h. Must never allocate. */
+#ifndef BS_CUDA_SESSION
+#define BS_CUDA_SESSION
+
+/* #include "cuda/device.cuh" */
+/* #include "cuda/launch.cuh" */
+
+struct bs_device_session {
+    bs_cu_device *device;
+    const bs_device_client *client;
+    bs_device_layout layout;
+    uint8_t *memory; /* on the device */
+    uint8_t *pinned;
+    bs_cu_program program;
+    cudaEvent_t done;
+    bool has_event, lowered, in_flight, any_staged, has_segments;
+    bs_status failed; /* while queueing */
+    int threads;      /* of a block */
+    uint64_t shared;  /* of a region */
+    bs_cu_launches launches;
+    int64_t *dims;    /* [dims] that the tables were written for */
+    bs_buffer *bound; /* [nodes] likewise */
+    bs_cu_bound *at;  /* [nodes] */
+};
+
+/* -------------------------------------------------------------------------------------------------- memory */
+
+static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_launch) <= BS_DEVICE_LAUNCH_BYTES &&
+                  sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
+              "device_plan.c counts with these");
+
+static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
+{
+    const bs_graph *g = s->client->graph;
+    bs_carver c = {s->pinned + s->layout.session, 0};
+    bs_carve(&c, 1, sizeof *s);
+    s->launches.room = 2 * s->layout.n_steps + 2;
+    s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
+    s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
+    s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
+    s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
+    if (c.used <= s->layout.session_bytes)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes, %llu were planned", (unsigned long long)c.used,
+                   (unsigned long long)s->layout.session_bytes);
+}
+
+static void bs_cu_session_program(bs_device_session *s)
+{
+    const bs_device_layout *l = &s->layout;
+    uint8_t *tables = s->memory + l->tables;
+    bs_cu_program *p = &s->program;
+    p->steps = reinterpret_cast<const bs_device_step *>(tables + l->steps_at);
+    p->operands = reinterpret_cast<const bs_device_operand *>(tables + l->operands_at);
+    p->domains = reinterpret_cast<const bs_device_domain *>(tables + l->domains_at);
+    p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
+    p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
+    p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
+    p->decisions = s->memory + l->decisions;
+    p->contexts = s->memory + l->contexts;
+    p->context_bytes = l->context_bytes;
+    p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
+}
+
+/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. */
+static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
+{
+    uint64_t most = 0;
+    for (int32_t k = 0; k < s->client->plan->n_parts; k++)
+        most = most > s->client->plan->parts[k].scratch_bytes ? most : s->client->plan->parts[k].scratch_bytes;
+    s->shared = most + BS_CU_WORKSPACE;
+    if (s->client->plan->n_regions == 0)
+        return BS_OK;
+    if (s->shared > (uint64_t)s->device->shared_bytes)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
+                       (unsigned long long)s->shared, s->device->shared_bytes);
+    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)s->shared),
+                       "asking for shared memory", error);
+}
+
+static void bs_cu_session_close(bs_device_session *s)
+{
+    if (s->in_flight)
+        cudaStreamSynchronize(s->device->stream);
+    if (s->has_event)
+        cudaEventDestroy(s->done);
+    s->has_event = s->in_flight = false;
+}
+
+static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
+                                    bs_device_session **session, bs_error *error)
+{
+    bs_device_layout layout;
+    bs_device_layout_make(client->plan, &layout);
+    bs_device_session *s = reinterpret_cast<bs_device_session *>(pinned + layout.session);
+    memset(s, 0, sizeof *s);
+    s->device = reinterpret_cast<bs_cu_device *>(device);
+    s->client = client;
+    s->layout = layout;
+    s->memory = memory;
+    s->pinned = pinned;
+    s->threads = BS_CU_THREADS;
+    bs_cu_session_program(s);
+    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    if (status == BS_OK)
+        status = bs_cu_session_carve(s, error);
+    if (status == BS_OK)
+        status = bs_cu_session_shared(s, error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
+    s->has_event = status == BS_OK;
+    *session = s;
+    return status;
+}
+
+/* Waits for what is queued: pinned memory may be written again. */
+static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
+{
+    if (!s->in_flight)
+        return BS_OK;
+    s->in_flight = false;
+    return bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
+}
+
+static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
+{
+    s->in_flight = true;
+    return bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+}
+
+static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
+{
+    return bs_cu_settle(s, error) == BS_OK ? s->pinned + s->layout.loading : NULL;
+}
+
+static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
+{
+    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
+                                                         cudaMemcpyHostToDevice, s->device->stream),
+                                         "copying weights to the device", error);
+    return status == BS_OK ? bs_cu_mark(s, error) : status;
+}
+
+/* ------------------------------------------------------------------------------------------------- binding */
+
+/* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
+static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const bs_buffer *b = &c->bound[node];
+    bs_cu_bound *at = &s->at[node];
+    cudaPointerAttributes known;
+    memset(at, 0, sizeof *at);
+    if (!b->data)
+        return BS_OK;
+    for (int32_t i = 0; i < b->rank; i++)
+        at->stride[i] = b->stride[i];
+    at->address = (uint64_t)(uintptr_t)b->data;
+    if (c->state[node] == b->data)
+        return BS_OK; /* the session's own */
+    memset(&known, 0, sizeof known);
+    if (cudaPointerGetAttributes(&known, b->data) != cudaSuccess)
+        cudaGetLastError(); /* older toolkits call ordinary memory an error */
+    else if (known.type != cudaMemoryTypeUnregistered && known.devicePointer) {
+        at->address = (uint64_t)(uintptr_t)known.devicePointer;
+        return BS_OK;
+    }
+    at->staged = s->any_staged = true;
+    at->address = (uint64_t)(uintptr_t)(s->memory + s->layout.inputs + bs_device_input_place(c->plan, node));
+    int64_t stride = 1;
+    for (int32_t i = b->rank - 1; i >= 0; i--) {
+        at->stride[i] = stride;
+        stride *= b->dim[i];
+    }
+    (void)error;
+    return BS_OK;
+}
+
+static size_t bs_cu_bound_bytes(const bs_buffer *b)
+{
+    size_t bytes = bs_dtype_bytes(b->dtype);
+    for (int32_t i = 0; i < b->rank; i++)
+        bytes *= (size_t)b->dim[i];
+    return bytes;
+}
+
+/* Between a strided buffer and a dense one, by rows of the last dimension. */
+static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
+{
+    const size_t bytes = bs_dtype_bytes(b->dtype);
+    const int64_t last = b->dim[b->rank - 1], step = b->stride[b->rank - 1];
+    int64_t lines = 1;
+    for (int32_t i = 0; i + 1 < b->rank; i++)
+        lines *= b->dim[i];
+    for (int64_t line = 0; line < lines; line++) {
+        int64_t at = 0, rest = line;
+        for (int32_t i = b->rank - 2; i >= 0; i--) {
+            at += rest % b->dim[i] * b->stride[i];
+            rest /= b->dim[i];
+        }
+        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes, *to = dense + (size_t)(line * last) * bytes;
+        for (int64_t x = 0; step != 1 && x < last; x++)
+            memcpy(out ? from + x * step * (int64_t)bytes : to + x * (int64_t)bytes, out ? to + x * (int64_t)bytes : from + x * step * (int64_t)bytes, bytes);
+        if (step == 1)
+            memcpy(out ? from : to, out ? to : from, (size_t)last * bytes);
+    }
+}
+
+static bool bs_cu_reads(const bs_device_session *s, int32_t node)
+{
+    const bs_node *n = &s->client->graph->nodes[node];
+    return s->at[node].staged && s->client->plan->node_live[node] && !bs_node_is(n, &bs_op_output);
+}
+
+static bool bs_cu_writes(const bs_device_session *s, int32_t node)
+{
+    return s->at[node].staged && !bs_node_is(&s->client->graph->nodes[node], &bs_op_input);
+}
+
+/* Staged buffers to the device, or back into pinned memory. */
+static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK; n++) {
+        if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
+            continue;
+        uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
+        uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
+        const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
+        if (in)
+            bs_cu_pack(&s->client->bound[n], pinned, false);
+        status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->device->stream)
+                                : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->device->stream),
+                             in ? "copying inputs to the device" : "copying outputs from the device", error);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------------------- tables */
+
+static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
+{
+    bool same = a->data == b->data && a->dtype == b->dtype && a->rank == b->rank;
+    for (int32_t i = 0; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[i] && a->stride[i] == b->stride[i];
+    return same;
+}
+
+/* Whether the tables are those of this run. */
+static bool bs_cu_is_lowered(const bs_device_session *s)
+{
+    const bs_graph *g = s->client->graph;
+    bool same = s->lowered && memcmp(s->dims, s->client->dims, (size_t)g->n_dims * sizeof *s->dims) == 0;
+    for (int32_t n = 1; same && n < g->n_nodes; n++)
+        same = bs_cu_same_buffer(&s->bound[n], &s->client->bound[n]);
+    return same;
+}
+
+static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
+{
+    const bs_device_client *c = s->client;
+    bs_device_domain *domains = reinterpret_cast<bs_device_domain *>(tables + s->layout.domains_at);
+    bs_device_decision *decisions = reinterpret_cast<bs_device_decision *>(tables + s->layout.decisions_at);
+    memset(domains, 0, (size_t)c->graph->n_domains * sizeof *domains);
+    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
+    for (int32_t d = 0; d < c->graph->n_domains; d++) {
+        const bs_domain *from = &c->graph->domains[d];
+        domains[d].kind = from->kind;
+        domains[d].parent = from->parent;
+        domains[d].router = from->router;
+        domains[d].path = from->path;
+        domains[d].count = c->domains[d].count;
+        if (!c->offsets[d])
+            continue;
+        domains[d].lengths = (int32_t)c->dims[bs_segment_dim(c->graph, d)];
+        domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at + bs_device_offsets_place(c->plan, d));
+    }
+    for (int32_t r = 1; r < c->graph->n_routers; r++)
+        bs_device_decision_place(c->plan, r, &decisions[r]);
+    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)(s->memory + s->layout.weights);
+}
+
+/* What this run's inputs say of segments. */
+static void bs_cu_write_segments(bs_device_session *s, uint8_t *tables)
+{
+    const bs_device_client *c = s->client;
+    uint8_t *to = tables + s->layout.segments_at;
+    for (int32_t d = 1; d < c->graph->n_domains; d++)
+        if (c->offsets[d])
+            memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d], 4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
+    for (int32_t n = 1; n < c->graph->n_nodes; n++)
+        if (c->past[n])
+            memcpy(to + bs_device_past_place(c->plan, n), c->past[n], 4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
+}
+
+static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t bytes, bs_error *error)
+{
+    if (bytes == 0)
+        return BS_OK;
+    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from, (size_t)bytes,
+                                       cudaMemcpyHostToDevice, s->device->stream),
+                       "copying tables to the device", error);
+}
+
+static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    bs_status status = BS_OK;
+    s->lowered = s->any_staged = false;
+    for (int32_t n = 1; n < c->graph->n_nodes && status == BS_OK; n++)
+        status = bs_cu_locate(s, n, error);
+    bs_cu_lowering l;
+    memset(&l, 0, sizeof l);
+    l.client = c;
+    l.graph = c->graph;
+    l.plan = c->plan;
+    l.layout = &s->layout;
+    l.bound = s->at;
+    l.memory = (uint64_t)(uintptr_t)s->memory;
+    l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
+    l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
+    if (status == BS_OK)
+        status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
+    if (status != BS_OK)
+        return status;
+    bs_cu_write_domains(s, tables);
+    memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
+    memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
+    s->has_segments = s->layout.segments_at < s->layout.tables_bytes;
+    s->lowered = true;
+    return bs_cu_upload(s, 0, s->layout.segments_at, error);
+}
+
+/* --------------------------------------------------------------------------------------------------- runs */
+
+static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLastError(), "launching a kernel", error); }
+
+static bs_status bs_cu_queue(bs_device_session *s, bs_error *error)
+{
+    const cudaStream_t stream = s->device->stream;
+    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, stream, s->program, s->client->graph->n_routers);
+    bs_status status = bs_cu_launched(error);
+    for (int32_t k = 0; k < s->launches.count && status == BS_OK; k++) {
+        const bs_cu_launch *l = &s->launches.list[k];
+        if (l->blocks == 0)
+            continue;
+        if (l->kernel == BS_CU_none)
+            BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i64(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program,
+                      l->first, l->count);
+        else
+            bs_cu_launch_kernel(s->program, *l, s->threads, stream);
+        status = bs_cu_launched(error);
+    }
+    return status;
+}
+
+static bs_status bs_cu_session_submit(bs_device_session *s, bs_error *error)
+{
+    const bool same = bs_cu_is_lowered(s);
+    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    if (status == BS_OK && (!same || s->any_staged || s->has_segments))
+        status = bs_cu_settle(s, error);
+    if (status == BS_OK && !same)
+        status = bs_cu_write_tables(s, error);
+    if (status == BS_OK && s->has_segments) {
+        bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
+        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
+    }
+    if (status == BS_OK)
+        status = bs_cu_copy_bound(s, true, error);
+    if (status == BS_OK)
+        status = bs_cu_queue(s, error);
+    if (status == BS_OK)
+        status = bs_cu_copy_bound(s, false, error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
+                                             cudaMemcpyDeviceToHost, s->device->stream),
+                             "copying decisions from the device", error);
+    const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
+    return status == BS_OK ? marked : status;
+}
+
+/* What routers decided, for bs_decision_get. */
+static void bs_cu_tell(bs_device_session *s)
+{
+    const bs_device_client *c = s->client;
+    const uint8_t *results = s->pinned + s->layout.results;
+    for (int32_t r = 1; r < c->graph->n_routers; r++) {
+        bs_device_decision d;
+        bs_device_decision_place(c->plan, r, &d);
+        if (!d.live)
+            continue;
+        const int32_t top = bs_plan_top_domain(c->graph, d.domain);
+        memset(c->counts + (size_t)r * BS_MAX_PATHS, 0, BS_MAX_PATHS * sizeof *c->counts);
+        memcpy(c->counts + (size_t)r * BS_MAX_PATHS, results + d.sums, (size_t)d.paths * sizeof *c->counts);
+        memcpy(&c->dropped[r], results + d.dropped, sizeof c->dropped[r]);
+        memcpy(c->chosen[r], results + d.top, (size_t)c->domains[top].count);
+    }
+}
+
+static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_error *error)
+{
+    const bs_status status = bs_cu_settle(s, error);
+    *node = 0;
+    if (status != BS_OK)
+        return status;
+    for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
+        if (bs_cu_writes(s, n))
+            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
+    bs_cu_tell(s);
+    const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
+    *node = said[0] != 0 ? said[1] : 0;
+    return (bs_status)said[0];
+}
+
+/* Of the device or of the caller: one piece. */
+static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint64_t bytes)
+{
+    cudaPointerAttributes known;
+    memset(&known, 0, sizeof known);
+    const bool found = cudaPointerGetAttributes(&known, memory) == cudaSuccess && known.type != cudaMemoryTypeUnregistered;
+    if (bs_cu_settle(s, NULL) != BS_OK)
+        return BS_ERROR_PLATFORM;
+    if (!found) {
+        cudaGetLastError();
+        memset(memory, 0, (size_t)bytes);
+        return BS_OK;
+    }
+    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->device->stream), "clearing a state", NULL) != BS_OK)
+        return BS_ERROR_PLATFORM;
+    return bs_cu_mark(s, NULL);
+}
+
+const bs_device_api bs_cu_api = {bs_cu_session_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
+                                        bs_cu_session_zero, bs_cu_session_submit, bs_cu_session_wait};
+
+#endif
+/* ==== end src/cuda/session.cuh ================================================================ */
 /* ==== end src/cuda/cuda.cu ==================================================================== */

@@ -4,11 +4,12 @@
 #
 #   CUDA_HOME      the toolkit [/usr/local/cuda]
 #   SMS            architectures, one after the other [87 90 110]
+#   CXX            the host compiler that nvcc uses [c++]: an older toolkit wants an older one
 #   CUDA_AARCH64   a folder with NVIDIA's libcudart.so.N for aarch64: linked and run with instead of a stub
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build/cuda-build}" CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" SMS="${SMS:-87 90 110}" MAKE="${MAKE:-make}"
-NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}"
+NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}" CXX="${CXX:-c++}"
 passed=0 failed=0 skipped=0
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -50,7 +51,7 @@ quietly() { # LOG COMMAND...: passes when the command does and says nothing, but
 }
 
 compile() { # SM
-    quietly "$BUILD/sm_$1.log" "$NVCC" -std=c++14 -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
+    quietly "$BUILD/sm_$1.log" "$NVCC" -std=c++14 -ccbin "$CXX" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
         -Xptxas -v,-warn-spills -I. -Isrc -c src/cuda/cuda.cu -o "$BUILD/sm_$1.o"
 }
 
@@ -115,7 +116,7 @@ foreign() { # OBJECT: what is not static has a name of ours
 
 alone() { # FLAGS: as users do
     cp brainstorm.h brainstorm_cuda.cu "$BUILD/alone" || return 1
-    (cd "$BUILD/alone" && "$NVCC" -std=c++14 -O3 -arch=sm_"$highest" -Xcompiler -Wall,-Wextra "$@" -c brainstorm_cuda.cu) \
+    (cd "$BUILD/alone" && "$NVCC" -std=c++14 -ccbin "$CXX" -O3 -arch=sm_"$highest" -Xcompiler -Wall,-Wextra "$@" -c brainstorm_cuda.cu) \
         >"$BUILD/alone.log" 2>&1
     status=$?
     cat "$BUILD/alone.log"
@@ -144,8 +145,9 @@ int main(void)
 }
 END
 
-build() { # ARGUMENTS of make
-    "$MAKE" --no-print-directory -j2 CUDA=1 CUDA_HOME="$CUDA_HOME" "$@" all
+build() { # FOLDER ARGUMENTS of make
+    "$MAKE" --no-print-directory -j2 CUDA=1 CUDA_HOME="$CUDA_HOME" BUILD="$@" all 2>&1 | grep -v '^  [A-Z]* [a-z/_0-9]*\.cu*$'
+    [ -f "$1/video_sr" ]
 }
 
 link_asks() { # COMPILER BUILD LIBRARIES...
@@ -154,7 +156,7 @@ link_asks() { # COMPILER BUILD LIBRARIES...
     $compiler -I. "$BUILD/asks.c" "$where/libbrainstorm.a" "$@" -lcublas -lcudart -lstdc++ -lm -lpthread -Wl,--no-undefined -o "$where/asks"
 }
 
-# One line that says why, and exit status $1.
+# One line that says why, and exit status STATUS.
 one_line() { # STATUS COMMAND...
     wanted=$1
     shift
@@ -203,10 +205,11 @@ check "object allocates, prints, exits nothing" forbidden "$BUILD/sm_$highest.o"
 check "object defines only bs_ names" foreign "$BUILD/sm_$highest.o"
 
 first=${SMS%% *}
-host="$BUILD/host"
-check "$(uname -m): library and programs" build BUILD="$host" SMS="$first"
+host="$BUILD/host" here="$CUDA_HOME/lib64"
+[ -d "$here" ] || here="$CUDA_HOME/lib"
+check "$(uname -m): library and programs" build "$host" SMS="$first" CXX="$CXX"
 check "$(uname -m): a C program links with NVIDIA's libraries" link_asks cc "$host" \
-    -L"$CUDA_HOME/lib64" -Wl,-rpath,"$CUDA_HOME/lib64"
+    -L"$here" -Wl,-rpath,"$here"
 if [ -e /dev/nvidiactl ] || [ -e /dev/nvhost-gpu ]; then
     skip "without a GPU: this machine has one"
 else
@@ -220,7 +223,7 @@ fi
 
 arm="$BUILD/aarch64" qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || :)
 if have aarch64-linux-gnu-g++ && [ "$(uname -m)" != aarch64 ]; then
-    check "aarch64: library and programs" build BUILD="$arm" TARGET_ARCH=aarch64 SMS="$first"
+    check "aarch64: library and programs" build "$arm" TARGET_ARCH=aarch64 SMS="$first" CXX=aarch64-linux-gnu-g++
     libraries=$arm/cuda-stubs
     [ -d "$libraries" ] || libraries=$(ls -d "$CUDA_HOME"/targets/*/lib | head -n 1)
     check "aarch64: a misspelt name is refused" refuses_misspelt aarch64-linux-gnu-gcc "$libraries"
