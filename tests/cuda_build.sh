@@ -146,8 +146,12 @@ int main(void)
 END
 
 build() { # FOLDER ARGUMENTS of make
-    "$MAKE" --no-print-directory -j2 CUDA=1 CUDA_HOME="$CUDA_HOME" BUILD="$@" all 2>&1 | grep -v '^  [A-Z]* [a-z/_0-9]*\.cu*$'
-    [ -f "$1/video_sr" ]
+    folder=$1
+    shift
+    "$MAKE" --no-print-directory -j2 CUDA=1 CUDA_HOME="$CUDA_HOME" BUILD="$folder" "$@" all >"$BUILD/make.log" 2>&1
+    status=$?
+    grep -v '^  [A-Z]* [a-z/_0-9]*\.cu*$' "$BUILD/make.log"
+    return $status
 }
 
 link_asks() { # COMPILER BUILD LIBRARIES...
