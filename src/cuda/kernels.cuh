@@ -11,7 +11,9 @@
     /* what was decided: op_route.cuh */                 \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \
-    X(activation)
+    X(activation)                                        \
+    /* op_conv.cuh */                                    \
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d)
 
 /* They see all rows of a router at once: op_route.cuh. */
 #define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)

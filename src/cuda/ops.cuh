@@ -3,12 +3,15 @@
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
+#include "cuda/op_conv.cuh"
 #include "cuda/op_elementwise.cuh"
 #include "cuda/op_move.cuh"
 #include "cuda/op_route.cuh"
 
 /* Ops with kernels, by name. */
-#define BS_CU_OPS(X) X(activation)
+#define BS_CU_OPS(X) \
+    X(activation)    \
+    X(conv2d) X(deconv2d)
 
 struct bs_cu_column {
     const char *op;
