@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d9506a1c886fde6b42fa9eacba54de2ffb39982696b28f41c18ad9b4ef7841b4
+ * sha256 of the parts: 829f56c6101b4520ad18f54c40287fe011c294216fdba10c100ff38fdc182fda
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18183,6 +18183,7 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
     /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
     bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
@@ -20066,8 +20067,10 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
                          BS_MAX_LANES);
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
     if (d->half < 0 || d->half > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
         return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->shared_bytes,
                          BS_DEVICE_WORKSPACE);
@@ -23875,7 +23878,10 @@ static bs_status run_queue(bs_session *s, bs_error *error)
             return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
         }
     }
-    return status == BS_OK ? api->end(s->on_device, error) : status;
+    if (status == BS_OK)
+        return api->end(s->on_device, error);
+    api->settle(s->on_device, NULL);
+    return status;
 }
 
 bs_status bs_submit(bs_session *session, bs_error *error)
@@ -23970,6 +23976,77 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
     return BS_OK;
 }
 /* ==== end src/session.c ======================================================================= */
+
+/* ==== begin src/session_lower.c =============================================================== */
+/* session_lower.c - which lowering of a device's launches is the fastest: all are timed in turn.
+ * Relies on session.h. Must never change a result: lowerings differ in how kernels are launched only. */
+/* #include "session.h" */
+
+#define MOST_RUNS 64
+
+const char *bs_lowering_name(bs_lowering lowering)
+{
+    static const char *const names[] = {"auto", "stream", "graph", "conditional", "host"};
+    return (int32_t)lowering >= 0 && lowering < BS_LOWER_COUNT ? names[lowering] : "unknown";
+}
+
+static bs_status timed_run(bs_session *s, uint64_t *ns, bs_error *error)
+{
+    const uint64_t start = bs_session_now(s);
+    const bs_status status = bs_run(s, error);
+    *ns = bs_session_now(s) - start;
+    return status;
+}
+
+static uint64_t median(uint64_t *ns, int32_t count)
+{
+    for (int32_t i = 1; i < count; i++) {
+        const uint64_t v = ns[i];
+        int32_t k = i;
+        for (; k > 0 && ns[k - 1] > v; k--)
+            ns[k] = ns[k - 1];
+        ns[k] = v;
+    }
+    return ns[count / 2];
+}
+
+/* A run to warm up (a graph is captured in it), then `runs` that count. */
+static bs_status time_lowering(bs_session *s, int32_t lowering, int32_t runs, uint64_t *result, bs_error *error)
+{
+    uint64_t ns[MOST_RUNS], warm;
+    bs_status status = timed_run(s, &warm, error);
+    for (int32_t k = 0; k < runs && status == BS_OK; k++)
+        status = timed_run(s, &ns[k], error);
+    if (status == BS_OK)
+        result[lowering] = median(ns, runs);
+    return status;
+}
+
+bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, uint64_t *ns, bs_error *error)
+{
+    uint64_t times[BS_LOWER_COUNT] = {0};
+    bs_status status = BS_OK;
+    int32_t fastest = BS_LOWER_AUTO;
+    if (!session || !session->device || bs_plan_streams(session->plan))
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: for sessions on a GPU whose weights are resident");
+    const bs_device_api *api = session->device->api;
+    runs = bs_clamp_i32(runs, 1, MOST_RUNS);
+    for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {
+        if (api->lower(session->on_device, l, NULL) != BS_OK)
+            continue;
+        status = time_lowering(session, l, runs, times, error);
+        if (status == BS_OK && (fastest == BS_LOWER_AUTO || times[l] < times[fastest]))
+            fastest = l;
+    }
+    bs_reset_state(session);
+    if (best)
+        *best = (bs_lowering)fastest;
+    if (ns)
+        memcpy(ns, times, sizeof times);
+    const bs_status kept = api->lower(session->on_device, fastest, status == BS_OK ? error : NULL);
+    return status == BS_OK ? kept : status;
+}
+/* ==== end src/session_lower.c ================================================================= */
 
 /* ==== begin src/model.h ======================================================================= */
 /* model.h - a model file: the graph and the weights that a GGUF file carries.
