@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 288dca8d7cd3a2e577dac36ae073d5c3ae6d48d95b08fbde05c25e06978aa99e
+ * sha256 of the parts: d9506a1c886fde6b42fa9eacba54de2ffb39982696b28f41c18ad9b4ef7841b4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -906,7 +906,8 @@ const char *bs_tier_name(bs_tier tier)
 
 typedef enum bs_conv_algorithm {
     BS_CONV_DIRECT = 0,   /* any geometry */
-    BS_CONV_WINOGRAD4 = 1 /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
+    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
+    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
 } bs_conv_algorithm;
 
 typedef enum bs_conv_activation {
@@ -995,6 +996,7 @@ typedef enum bs_conv_family {
 
 enum {
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
+    BS_TENSOR_STEPS = 256, /* at most, of 16 products */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
     BS_WINOGRAD_POINTS = 36
@@ -1355,8 +1357,11 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
  *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
+ *   TENSOR     f16 [group][block of 8 outputs][steps of 16 products][8 outputs][16], products in the order kernel_h,
+ *              kernel_w, in / group; the kernel finds them by a table of quads, hence their limit
  */
 /* #include "kernels/arrange.h" */
+/* #include "base.h" */
 /* #include "kernels/conv_internal.h" */
 
 #include <string.h>
@@ -1407,11 +1412,23 @@ static bool bs_conv_is_winograd(const bs_conv_geometry *g)
            g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1;
 }
 
+/* Steps of 16 products that make an output. */
+static uint64_t bs_conv_tensor_steps(const bs_conv_geometry *g)
+{
+    return ((uint64_t)g->kernel_h * (uint64_t)g->kernel_w * (uint64_t)(g->in_channels / g->groups) + 15) / 16;
+}
+
+static bool bs_conv_is_tensor(const bs_conv_geometry *g, bs_tier tier)
+{
+    return tier == BS_TIER_CUDA && g->in_channels / g->groups % 4 == 0 && bs_conv_tensor_steps(g) <= BS_TENSOR_STEPS;
+}
+
 bool bs_conv_can_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
 {
     if (bs_conv_lanes(tier) == 0 || !bs_conv_valid(g))
         return false;
-    return algorithm == BS_CONV_DIRECT || (algorithm == BS_CONV_WINOGRAD4 && bs_conv_is_winograd(g));
+    return algorithm == BS_CONV_DIRECT || (algorithm == BS_CONV_TENSOR && bs_conv_is_tensor(g, tier)) ||
+           (algorithm == BS_CONV_WINOGRAD4 && tier != BS_TIER_CUDA && bs_conv_is_winograd(g));
 }
 
 size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
@@ -1424,6 +1441,10 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
                             (uint64_t)bs_conv_round_up(out, lanes) };
     if (algorithm == BS_CONV_WINOGRAD4) {
         factors[0] = BS_WINOGRAD_POINTS;
+    } else if (algorithm == BS_CONV_TENSOR) {
+        factors[0] = bs_conv_tensor_steps(g);
+        factors[2] = 8; /* 16 f16 */
+        factors[3] = (uint64_t)bs_conv_round_up(out, 8);
     } else if (bs_conv_family_of(g, tier) == BS_FAMILY_DEPTHWISE) {
         factors[1] = factors[2] = 1;
         factors[3] = (uint64_t)bs_conv_round_up(g->out_channels, lanes);
@@ -1532,6 +1553,18 @@ static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in,
     }
 }
 
+/* One group of TENSOR. */
+static uint16_t *bs_conv_pack_tensor(const float *weights, int32_t out, int32_t in, int32_t taps, uint16_t *to)
+{
+    const int32_t products = taps * in;
+    for (int32_t first = 0; first < out; first += 8)
+        for (int32_t step = 0; step < products; step += 16)
+            for (ptrdiff_t o = first; o < first + 8; o++)
+                for (int32_t i = step; i < step + 16; i++)
+                    *to++ = o < out && i < products ? bs_f32_to_f16(weights[(o * in + i % in) * taps + i / in]) : 0;
+    return to;
+}
+
 void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,
                      float *prepared)
 {
@@ -1542,6 +1575,12 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     const bs_conv_family family = bs_conv_family_of(g, tier);
     if (algorithm == BS_CONV_WINOGRAD4) {
         bs_conv_pack_winograd(oihw, out, in, lanes, prepared);
+        return;
+    }
+    if (algorithm == BS_CONV_TENSOR) {
+        uint16_t *to = (uint16_t *)(void *)prepared;
+        for (int32_t group = 0; group < g->groups; group++)
+            to = bs_conv_pack_tensor(oihw + (size_t)group * (size_t)out * (size_t)in * (size_t)taps, out, in, taps, to);
         return;
     }
     if (family == BS_FAMILY_DEPTHWISE) {
@@ -5131,6 +5170,7 @@ static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
     case BS_TIER_AVX2: return bs_conv_kernels_avx2();
     case BS_TIER_AVX512: return bs_conv_kernels_avx512();
     case BS_TIER_NEON: return bs_conv_kernels_neon();
+    case BS_TIER_CUDA: break;
     case BS_TIER_AUTO: break;
     }
     return NULL;
@@ -5138,7 +5178,7 @@ static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
 {
-    return bs_conv_kernels_of(tier) && bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
+    return (tier == BS_TIER_CUDA || bs_conv_kernels_of(tier)) && bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
 }
 
 size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
@@ -9484,8 +9524,9 @@ static uint64_t conv2d_weight_floats(const bs_conv_geometry *g)
     return (uint64_t)g->out_channels * (uint64_t)(g->in_channels / g->groups) * (uint64_t)(g->kernel_h * g->kernel_w);
 }
 
-static int32_t conv2d_algorithm(const bs_conv_geometry *g, bs_tier tier, bs_conv_choice choice)
+static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
+    const bs_tier tier = plan->tier;
     /* Below 12 channels the transforms of Winograd cost more than the products they save. */
     const bool wide = g->in_channels >= 12 && g->out_channels >= 12;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD || (choice == BS_CONV_AUTO && wide);
@@ -9493,6 +9534,8 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, bs_tier tier, bs_conv
         return BS_CONV_REFERENCE;
     if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
         return BS_CONV_WINOGRAD4;
+    if (plan->half && bs_conv_supports(g, BS_CONV_TENSOR, tier))
+        return BS_CONV_TENSOR;
     return bs_conv_supports(g, BS_CONV_DIRECT, tier) ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
 }
 
@@ -9512,7 +9555,7 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
-    plan->algorithm = conv2d_algorithm(&g, plan->tier, choice);
+    plan->algorithm = conv2d_algorithm(&g, plan, choice);
     plan->prepared_bytes = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
@@ -9990,7 +10033,9 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     const deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_conv_geometry largest = deconv2d_geometry(&f, 0, 0);
     (void)max_h, (void)max_w;
-    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
+    /* a GPU keeps windows in shared memory */
+    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier) &&
+                      (plan->tier != BS_TIER_CUDA || largest.kernel_h <= 16);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
@@ -20132,7 +20177,7 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     else
         say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
-        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm ? "  (winograd)" : "",
+        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
             i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
 }
 

@@ -206,7 +206,7 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     else
         say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
-        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm ? "  (winograd)" : "",
+        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
             i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
 }
 
