@@ -11,7 +11,11 @@
     /* what was decided: op_route.cuh */                 \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \
-    X(activation)
+    X(activation)                                        \
+    /* op_linear.cuh, op_matmul.cuh */                   \
+    X(linear) X(linear_tensor) X(matmul)                 \
+    /* op_attention.cuh, op_segment.cuh */               \
+    X(attention) X(segment_spread) X(segment_reduce)
 
 /* They see all rows of a router at once: op_route.cuh. */
 #define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
