@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0a9ad8344c1dedac3f3e2e2bf1d226c5bf486f79c8aba625b35e2ecdff54605f
+ * sha256 of the parts: c2004f50edb562b33d54ecdf3c866cc7ec4a61402a3f8b8dc4f7cef0e8da2857
  */
 #include "brainstorm.h"
 
@@ -2514,6 +2514,7 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
 
 #endif
 /* ==== end src/cuda/op_segment.cuh ============================================================= */
+/* #include "cuda/tensor.cuh" */
 
 enum {
     BS_CU_ATTEND_LANES = 4,                          /* elements of a value a lane sums up */
@@ -2595,8 +2596,7 @@ __device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t
     if (dtype == BS_F32)
         return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
     const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
-    const __half2 low = *reinterpret_cast<const __half2 *>(&words.x), high = *reinterpret_cast<const __half2 *>(&words.y);
-    return make_float4(__low2float(low), __high2float(low), __low2float(high), __high2float(high));
+    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y), bs_cu_high_half(words.y));
 }
 
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)

@@ -9,6 +9,7 @@
 #define BS_CUDA_OP_ATTENTION
 
 #include "cuda/op_segment.cuh"
+#include "cuda/tensor.cuh"
 
 enum {
     BS_CU_ATTEND_LANES = 4,                          /* elements of a value a lane sums up */
@@ -90,8 +91,7 @@ __device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t
     if (dtype == BS_F32)
         return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
     const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
-    const __half2 low = *reinterpret_cast<const __half2 *>(&words.x), high = *reinterpret_cast<const __half2 *>(&words.y);
-    return make_float4(__low2float(low), __high2float(low), __low2float(high), __high2float(high));
+    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y), bs_cu_high_half(words.y));
 }
 
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
