@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7d6abfa834fe862ab098da98c85df24786552e4a92586b4464f8b2235b2d3a31
+ * sha256 of the parts: 34537b688404b2dc8c71c38366d39bafc62ac09c6ad5ba4d9cfb4474cac89673
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18154,7 +18154,7 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
@@ -21356,6 +21356,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->loading = take(&at, largest_prepared(plan, false), 1);
     l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
     l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
+    l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
     l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
     l->pinned_bytes = at;
 }

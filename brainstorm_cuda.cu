@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0efd00e1aa0aaf5795c253a81eb8ac5ce3646c4aeaab07635974ba24dbe77a5f
+ * sha256 of the parts: f3cc35f5cae6cd61a148088d2938bdf727aa39eacccc1db8434d99836d42e7b6
  */
 #include "brainstorm.h"
 
@@ -762,7 +762,7 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
@@ -8870,12 +8870,14 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     return bs_cu_run_launch(s, &l, error);
 }
 
-/* What was queued is over whenever this is called: the number may be written. */
+/* What used the unit before is over: its number may be written. Not in the tables, which may be on their way. */
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
-    const uint64_t at = s->layout.units_at + (uint64_t)unit * sizeof(uint64_t);
-    *reinterpret_cast<uint64_t *>(s->pinned + s->layout.tables_pinned + at) = (uint64_t)(uintptr_t)weights;
-    return bs_cu_upload(s, at, sizeof(uint64_t), error);
+    uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
+    *place = (uint64_t)(uintptr_t)weights;
+    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
+                                       cudaMemcpyHostToDevice, s->device->stream),
+                       "telling the device where weights are", error);
 }
 
 /* The status of the run so far, then the counts. */
