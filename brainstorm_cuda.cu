@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c2004f50edb562b33d54ecdf3c866cc7ec4a61402a3f8b8dc4f7cef0e8da2857
+ * sha256 of the parts: 0efd00e1aa0aaf5795c253a81eb8ac5ce3646c4aeaab07635974ba24dbe77a5f
  */
 #include "brainstorm.h"
 
@@ -816,6 +816,7 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
     /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
     bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
@@ -5025,8 +5026,8 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
     return c;
 }
 
-/* Offsets of word number i, when the first loop goes in words of `each` elements. */
-__device__ __forceinline__ void bs_cu_nest_at(const bs_cu_nest &c, uint32_t i, int32_t each, int64_t *to, int64_t *from)
+/* Offset of word number i by these steps, when the first loop goes in words of `each` elements. */
+__device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each)
 {
     uint32_t line = 0, a = 0, b = 0;
     if (c.n[1] * c.n[2] * c.n[3] > 1) {
@@ -5042,9 +5043,7 @@ __device__ __forceinline__ void bs_cu_nest_at(const bs_cu_nest &c, uint32_t i, i
             }
         }
     }
-    const int64_t x = (int64_t)i * each;
-    *to = x * c.to_step[0] + (int64_t)line * c.to_step[1] + (int64_t)a * c.to_step[2] + (int64_t)b * c.to_step[3];
-    *from = x * c.from_step[0] + (int64_t)line * c.from_step[1] + (int64_t)a * c.from_step[2] + (int64_t)b * c.from_step[3];
+    return (int64_t)i * each * step[0] + (int64_t)line * step[1] + (int64_t)a * step[2] + (int64_t)b * step[3];
 }
 
 /* ------------------------------------------------------------------------------------------------ elements */
@@ -5102,26 +5101,25 @@ __device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
 
 /* ------------------------------------------------------------------------------------------------- copying */
 
-/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once. */
+/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
+ * Where they go is found out while they come. */
 template <typename to_word, typename from_word>
 __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += 4u * (uint32_t)team.size) {
         from_word word[4];
-        uint8_t *target[4];
 #pragma unroll
-        for (uint32_t u = 0; u < 4; u++) {
-            const uint32_t at = min(i + u * (uint32_t)team.size, last - 1); /* beyond the end: the last one again */
-            int64_t to, from;
-            bs_cu_nest_at(c, at, each, &to, &from);
-            word[u] = *reinterpret_cast<const from_word *>(c.from + from * from_bytes);
-            target[u] = c.to + to * to_bytes;
+        for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
+            const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
+            word[u] = *reinterpret_cast<const from_word *>(c.from + bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
         }
 #pragma unroll
-        for (uint32_t u = 0; u < 4; u++)
-            if (i + u * (uint32_t)team.size < last)
-                bs_cu_word_move(reinterpret_cast<to_word *>(target[u]), word[u]);
+        for (uint32_t u = 0; u < 4; u++) {
+            const uint32_t at = i + u * (uint32_t)team.size;
+            if (at < last)
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes), word[u]);
+        }
     }
 }
 
@@ -5130,9 +5128,7 @@ __device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t ea
 {
     const int32_t bytes = bs_cu_bytes(c.to_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(c, i, each, &to, &from);
-        *reinterpret_cast<word *>(c.to + to * bytes) = word();
+        *reinterpret_cast<word *>(c.to + bs_cu_nest_at(c, c.to_step, i, each) * bytes) = word();
     }
 }
 
@@ -5176,9 +5172,7 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     uint32_t first, last;
     bs_cu_nest_share(c, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(c, i, 1, &to, &from);
-        bs_cu_element_move(c.to, c.to_type, to, c.from, c.from_type, from);
+        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type, bs_cu_nest_at(c, c.from_step, i, 1));
     }
 }
 
@@ -5275,9 +5269,7 @@ __device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &te
     const bs_cu_nest rest = bs_cu_nest_rest(c, each);
     bs_cu_nest_share(rest, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(rest, i, 1, &to, &from);
-        bs_cu_bits_put(rest.to, bytes, to, 0);
+        bs_cu_bits_put(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
     }
 }
 
@@ -5399,25 +5391,34 @@ __device__ inline int32_t bs_cu_segment_of(const int32_t *offsets, int32_t segme
     return low;
 }
 
-/* Each row of a segment to its position in the segment's ring; not those that a later one would overwrite. */
+/* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */
+__device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
+    const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
+    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
+    const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, row);
+    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] + (row - offsets[segment]);
+    if (offsets[segment + 1] - row > ring->max_h || position < 0)
+        return NULL;
+    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
+           (int64_t)(position % ring->max_h) * ring->max_w * bs_cu_bytes(ring->dtype);
+}
+
+/* Each row of a segment to its position in the segment's ring. */
 __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
-    const bs_device_domain &domain = t.program->domains[in->domain];
-    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
-    const int32_t *held = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base)), window = ring->max_h;
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, r), position = held[segment] + (r - offsets[segment]);
-        if (offsets[segment + 1] - r > window || position < 0)
+        uint8_t *place = bs_cu_ring_place(t, s, r);
+        if (!place)
             continue;
-        const bs_cu_view from = bs_cu_open(t, in, r);
+        const bs_cu_view from = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         bs_cu_view to = from;
-        to.dtype = ring->dtype;
+        to.data = place;
+        to.dtype = bs_cu_out(t, s, 0)->dtype;
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            to.stride[i] = ring->stride[i];
-        to.data = reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
-                  (int64_t)(position % window) * ring->max_w * bs_cu_bytes(ring->dtype);
+            to.stride[i] = bs_cu_out(t, s, 0)->stride[i];
         bs_cu_row_copy(to, from, team, t.workspace, w);
     }
 }
@@ -6005,6 +6006,7 @@ static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_route_price;
     s->router = n->node->router;
+    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
 }
 
 /* ----------------------------------------------------------------------------------------- shared by a block */
@@ -6752,7 +6754,7 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
-        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, *bs_cu_decision_of(t, s->router).price);
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
 }
 
 #endif
@@ -7934,7 +7936,7 @@ struct bs_cu_device {
     bool own_memory, own_pinned, own_stream;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
-    bool integrated;
+    bool integrated, conditional;
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -8057,6 +8059,8 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->multiprocessors = bs_cu_attribute(d->index, cudaDevAttrMultiProcessorCount);
     d->shared_bytes = bs_cu_attribute(d->index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
     d->integrated = bs_cu_attribute(d->index, cudaDevAttrIntegrated) != 0;
+    bs_cuda_facts facts;
+    d->conditional = bs_cuda_facts_get(d->index, &facts, NULL) == BS_OK && facts.conditional;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);
@@ -8073,14 +8077,51 @@ extern "C" void bs_cuda_close(bs_device *device)
 #endif
 /* ==== end src/cuda/device.cuh ================================================================= */
 /* ==== begin src/cuda/session.cuh ============================================================== */
-/* session.cuh - a session on a GPU: its tables and weights there, runs queued and waited for.
+/* session.cuh - what the library calls: a run begins, goes through its instructions, ends, and is waited for.
  *
- * Tables are written in pinned memory when extents or buffers change, and copied; a run itself is launches and copies on
- * one stream. The host waits only where it must hand something back: at the end of a run, for a callback, and before it
- * writes pinned memory that a copy may still read.
- * Relies on device.cuh, launch.cuh and device.h. Must never allocate. */
+ * A run is launches and copies on one stream. The host waits where it must hand something back: at the end, for a
+ * callback, where weights come and go, and before it writes pinned memory that a copy may still read.
+ * Relies on graph.cuh and slots.cuh. Must never wait between input and output of a resident model. */
 #ifndef BS_CUDA_SESSION
 #define BS_CUDA_SESSION
+
+/* ==== begin src/cuda/graph.cuh ================================================================ */
+/* graph.cuh - how the launches of a run reach the device: its *lowering*.
+ *
+ *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
+ *   GRAPH        the same, captured once as a CUDA graph: one launch a run
+ *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
+ *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
+ *
+ * All read the same counts in the device's memory, so results are the same bytes. Relies on run.cuh.
+ * Must never need what the toolkit or the driver does not have. */
+#ifndef BS_CUDA_GRAPH
+#define BS_CUDA_GRAPH
+
+/* ==== begin src/cuda/run.cuh ================================================================== */
+/* run.cuh - one launch at a time, and what routers ask their callers.
+ * The host waits only for a callback. Relies on tables.cuh. Must never let a count decide what is launched. */
+#ifndef BS_CUDA_RUN
+#define BS_CUDA_RUN
+
+/* ==== begin src/cuda/tables.cuh =============================================================== */
+/* tables.cuh - the tables of a run, written in pinned memory when extents or buffers change, and copied.
+ * Relies on bind.cuh and lower_step.cuh. Must never write what a copy may still read. */
+#ifndef BS_CUDA_TABLES
+#define BS_CUDA_TABLES
+
+/* ==== begin src/cuda/bind.cuh ================================================================= */
+/* bind.cuh - the caller's buffers: in place where the device can read them, else through a dense copy.
+ * Relies on state.cuh. Must never write a buffer that the graph only reads. */
+#ifndef BS_CUDA_BIND
+#define BS_CUDA_BIND
+
+/* ==== begin src/cuda/state.cuh ================================================================ */
+/* state.cuh - what the backend knows of a session, where it keeps that, and waiting for the device.
+ * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
+ * Relies on device.cuh and lower_step.cuh. Must never allocate. */
+#ifndef BS_CUDA_STATE
+#define BS_CUDA_STATE
 
 /* #include "cuda/device.cuh" */
 /* #include "cuda/launch.cuh" */
@@ -8096,7 +8137,11 @@ struct bs_device_session {
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
-    bs_status failed; /* while queueing */
+    int32_t lowering; /* bs_lowering */
+    bool capturing, replays, no_graph;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t last; /* of what was captured */
     int threads;      /* of a block */
     uint64_t shared;  /* of a region */
     bs_cu_launches launches;
@@ -8162,7 +8207,7 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
                        "asking for shared memory", error);
 }
 
-static void bs_cu_session_close(bs_device_session *s)
+static void bs_cu_state_close(bs_device_session *s)
 {
     if (s->in_flight)
         cudaStreamSynchronize(s->device->stream);
@@ -8174,7 +8219,7 @@ static void bs_cu_session_close(bs_device_session *s)
     s->has_event = s->in_flight = false;
 }
 
-static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
+static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
                                     bs_device_session **session, bs_error *error)
 {
     bs_device_layout layout;
@@ -8187,6 +8232,7 @@ static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *c
     s->memory = memory;
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
+    s->lowering = client->plan->desc.lowering;
     bs_cu_session_program(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     if (status == BS_OK)
@@ -8200,7 +8246,7 @@ static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *c
         status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
     *session = s;
     if (status != BS_OK)
-        bs_cu_session_close(s);
+        bs_cu_state_close(s);
     return status;
 }
 
@@ -8238,7 +8284,8 @@ static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uin
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }
 
-/* ------------------------------------------------------------------------------------------------- binding */
+#endif
+/* ==== end src/cuda/state.cuh ================================================================== */
 
 /* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
 static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *error)
@@ -8314,6 +8361,14 @@ static bool bs_cu_writes(const bs_device_session *s, int32_t node)
     return s->at[node].staged && !bs_node_is(&s->client->graph->nodes[node], &bs_op_input);
 }
 
+/* The caller's inputs into pinned memory. */
+static void bs_cu_pack_inputs(bs_device_session *s)
+{
+    for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
+        if (bs_cu_reads(s, n))
+            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
+}
+
 /* Staged buffers to the device, or back into pinned memory. */
 static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
 {
@@ -8324,8 +8379,6 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
         uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
         uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
         const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
-        if (in)
-            bs_cu_pack(&s->client->bound[n], pinned, false);
         status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->device->stream)
                                 : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->device->stream),
                              in ? "copying inputs to the device" : "copying outputs from the device", error);
@@ -8333,7 +8386,8 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------------- tables */
+#endif
+/* ==== end src/cuda/bind.cuh =================================================================== */
 
 static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
 {
@@ -8429,7 +8483,8 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     return bs_cu_upload(s, 0, s->layout.segments_at, error);
 }
 
-/* --------------------------------------------------------------------------------------------------- runs */
+#endif
+/* ==== end src/cuda/tables.cuh ================================================================= */
 
 static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLastError(), "launching a kernel", error); }
 
@@ -8527,47 +8582,279 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
     return bs_cu_launched(error);
 }
 
-static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+#endif
+/* ==== end src/cuda/run.cuh ==================================================================== */
+
+#define BS_CU_CONDITIONAL (CUDART_VERSION >= 12040)
+
+/* Whether any step of a stretch has rows: 1 in *any, and for the node that decides by it. */
+#if BS_CU_CONDITIONAL
+typedef cudaGraphConditionalHandle bs_cu_handle;
+#else
+typedef unsigned long long bs_cu_handle;
+#endif
+
+__global__ void bs_cu_anybody(const bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+{
+    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    bool mine = false;
+    for (int32_t k = (int32_t)threadIdx.x; k < count; k += (int32_t)blockDim.x)
+        mine = mine || bs_cu_count(t, program.steps[first + k].domain) > 0;
+    const bool some = __syncthreads_or(mine) != 0 && program.status[0] == 0;
+    if (threadIdx.x != 0)
+        return;
+    *any = some;
+#if BS_CU_CONDITIONAL
+    if (decides)
+        cudaGraphSetConditional(handle, some);
+#else
+    (void)handle, (void)decides;
+#endif
+}
+
+/* How many launches from number `at` on are of steps on paths only, none of them a decision. */
+static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
+{
+    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned + s->layout.steps_at);
+    int32_t count = 0;
+    for (; at + count < end; count++) {
+        const bs_cu_launch *l = &s->launches.list[at + count];
+        const bool decides = l->kernel == BS_CU_route || l->kernel == BS_CU_route_rows || l->kernel == BS_CU_route_pack;
+        if (l->kernel == BS_CU_none || decides)
+            return count;
+        for (int32_t k = l->first; k < l->first + l->count; k++)
+            if (s->client->graph->domains[steps[k].domain].kind != BS_DOMAIN_PATH)
+                return count;
+    }
+    return count;
+}
+
+static void bs_cu_stretch_steps(const bs_device_session *s, int32_t at, int32_t count, int32_t *first, int32_t *steps)
+{
+    *first = s->launches.list[at].first;
+    *steps = 0;
+    for (int32_t k = at; k < at + count; k++)
+        *steps += s->launches.list[k].count;
+}
+
+static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
     bs_status status = BS_OK;
-    for (int32_t k = 0; k < s->launches.count && status == BS_OK; k++)
-        if (s->launches.list[k].instr >= first && s->launches.list[k].instr < end)
-            status = bs_cu_run_launch(s, &s->launches.list[k], error);
+    for (int32_t k = first; k < end && status == BS_OK; k++)
+        status = bs_cu_run_launch(s, &s->launches.list[k], error);
     return status;
 }
 
-static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
+/* ------------------------------------------------------------------------------------------------- capture */
+
+static void bs_cu_drop_graph(bs_device_session *s)
 {
-    const bool same = bs_cu_is_lowered(s);
-    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
-    if (status == BS_OK && (!same || s->any_staged || s->has_segments))
-        status = bs_cu_settle(s, error);
-    if (status == BS_OK && !same)
-        status = bs_cu_write_tables(s, error);
-    if (status == BS_OK && s->has_segments) {
-        bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
-        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
+    if (s->exec)
+        cudaGraphExecDestroy(s->exec);
+    if (s->graph)
+        cudaGraphDestroy(s->graph);
+    s->exec = NULL;
+    s->graph = NULL;
+    s->last = NULL;
+}
+
+/* What is queued from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
+{
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL)
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
+                                                         cudaStreamCaptureModeThreadLocal),
+                           "capturing", error);
+#endif
+    return bs_cu_check(cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
+}
+
+static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
+{
+    cudaGraph_t captured = NULL;
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL) {
+        cudaStreamCaptureStatus active;
+        const cudaGraphNode_t *nodes = NULL;
+        size_t count = 0;
+#if CUDART_VERSION >= 13000
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->device->stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+#else
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->device->stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+#endif
+        if (status == BS_OK && count == 1)
+            s->last = nodes[0];
     }
-    if (status == BS_OK)
-        status = bs_cu_copy_bound(s, true, error);
+#endif
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    if (s->lowering != BS_LOWER_CONDITIONAL)
+        s->graph = captured;
+    return status == BS_OK ? ended : status;
+}
+
+#if BS_CU_CONDITIONAL
+/* The body of an IF node behind what was captured; its condition is `handle`. */
+static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
+{
+    cudaGraphNodeParams params = {};
+    cudaGraphNode_t node;
+    params.type = cudaGraphNodeTypeConditional;
+    params.conditional.handle = handle;
+    params.conditional.type = cudaGraphCondTypeIf;
+    params.conditional.size = 1;
+#if CUDART_VERSION >= 13000
+    const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0, &params);
+#else
+    const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, s->last ? 1 : 0, &params);
+#endif
+    if (e == cudaSuccess) {
+        s->last = node;
+        *body = params.conditional.phGraph_out[0];
+    }
+    return bs_cu_check(e, "adding an IF node", error);
+}
+
+static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
+{
+    cudaGraph_t same = NULL;
+    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+                                   "capturing a branch", error);
     if (status != BS_OK)
         return status;
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
-    return bs_cu_launched(error);
+    status = bs_cu_run_launches(s, at, at + count, error);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    return status == BS_OK ? ended : status;
 }
 
-static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
 {
-    bs_status status = bs_cu_copy_bound(s, false, error);
+    cudaGraphConditionalHandle handle;
+    cudaGraph_t body = NULL;
+    int32_t first, steps;
+    bs_cu_stretch_steps(s, at, count, &first, &steps);
+    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
+    if (status != BS_OK)
+        return status;
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
+    status = bs_cu_launched(error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
-                                             cudaMemcpyDeviceToHost, s->device->stream),
-                             "copying decisions from the device", error);
-    const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
-    return status == BS_OK ? marked : status;
+        status = bs_cu_capture_close(s, error);
+    s->capturing = s->capturing && status == BS_OK;
+    if (status == BS_OK)
+        s->capturing = false;
+    if (status == BS_OK)
+        status = bs_cu_add_if(s, handle, &body, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_body(s, body, at, count, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+#else
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    return bs_cu_run_launches(s, at, at + count, error);
+}
+#endif
+
+/* The host waits for the answer. */
+static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    int32_t first, steps;
+    bs_cu_stretch_steps(s, at, count, &first, &steps);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
+    bs_status status = bs_cu_launched(error);
+    if (status == BS_OK)
+        status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
+    return status == BS_OK && told[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
 }
 
-/* ---------------------------------------------------------------------------------- weights that come and go */
+/* Launches [first, end) as the lowering says. */
+static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    const bool asks = s->lowering == BS_LOWER_HOST, decides = s->lowering == BS_LOWER_CONDITIONAL && s->capturing;
+    bs_status status = BS_OK;
+    for (int32_t k = first; k < end && status == BS_OK;) {
+        const int32_t stretch = asks || decides ? bs_cu_stretch(s, k, end) : 0;
+        if (stretch == 0)
+            status = bs_cu_run_launch(s, &s->launches.list[k], error);
+        else
+            status = asks ? bs_cu_run_asked(s, k, stretch, error) : bs_cu_run_if(s, k, stretch, error);
+        k += stretch > 0 ? stretch : 1;
+    }
+    return status;
+}
+
+/* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
+static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
+{
+    for (int32_t k = 0; k < s->launches.count; k++)
+        if (s->launches.list[k].callback)
+            return false;
+    if (bs_plan_streams(s->client->plan) || s->no_graph)
+        return false;
+    return s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+}
+
+static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
+{
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL)
+        status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
+#endif
+    s->last = NULL;
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+
+/* What was captured is launched from now on. */
+static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
+{
+    bs_status status = bs_cu_capture_close(s, error);
+    s->capturing = false;
+#if CUDART_VERSION >= 12000
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
+#else
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
+#endif
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+    return status;
+}
+
+/* After a failure while capturing: the stream is as before, and graphs are not tried again. */
+static void bs_cu_graph_give_up(bs_device_session *s)
+{
+    cudaGraph_t captured = NULL;
+    if (s->capturing && cudaStreamEndCapture(s->device->stream, &captured) == cudaSuccess && captured && captured != s->graph)
+        cudaGraphDestroy(captured);
+    cudaGetLastError();
+    bs_cu_drop_graph(s);
+    s->capturing = false;
+    s->no_graph = true;
+}
+
+#endif
+/* ==== end src/cuda/graph.cuh ================================================================== */
+/* ==== begin src/cuda/slots.cuh ================================================================ */
+/* slots.cuh - weights that come and go: where a unit is, the tiles of one part, what the host learns of a decision, and
+ * copies into slots.
+ *
+ * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies are
+ * over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
+#ifndef BS_CUDA_SLOTS
+#define BS_CUDA_SLOTS
+
+/* #include "cuda/run.cuh" */
 
 static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
 {
@@ -8618,6 +8905,100 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
     return status == BS_OK ? bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL) : status;
+}
+
+#endif
+/* ==== end src/cuda/slots.cuh ================================================================== */
+
+/* ---------------------------------------------------------------------------------------------------- run */
+
+/* What comes before the first instruction, on the stream. */
+static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
+{
+    bs_status status = BS_OK;
+    if (s->has_segments)
+        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
+    if (status == BS_OK)
+        status = bs_cu_copy_bound(s, true, error);
+    if (status != BS_OK)
+        return status;
+    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
+    return bs_cu_launched(error);
+}
+
+static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
+{
+    const bs_status status = bs_cu_copy_bound(s, false, error);
+    if (status != BS_OK)
+        return status;
+    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
+                                       cudaMemcpyDeviceToHost, s->device->stream),
+                       "copying decisions from the device", error);
+}
+
+static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    int32_t a = 0, b;
+    while (a < s->launches.count && s->launches.list[a].instr < first)
+        a++;
+    for (b = a; b < s->launches.count && s->launches.list[b].instr < end;)
+        b++;
+    return s->replays ? BS_OK : bs_cu_run_lowered(s, a, b, error);
+}
+
+/* A run that is like the last one is that one's graph, launched again. */
+static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
+{
+    const bool same = bs_cu_is_lowered(s);
+    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    s->replays = false;
+    if (status == BS_OK && (!same || s->any_staged || s->has_segments))
+        status = bs_cu_settle(s, error);
+    if (status == BS_OK && !same) {
+        bs_cu_drop_graph(s);
+        status = bs_cu_write_tables(s, error);
+    }
+    if (status != BS_OK)
+        return status;
+    bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
+    bs_cu_pack_inputs(s);
+    s->replays = s->exec != NULL;
+    if (s->replays)
+        return bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+    if (bs_cu_wants_graph(s, same) && bs_cu_graph_begin(s, NULL) != BS_OK)
+        bs_cu_graph_give_up(s);
+    return bs_cu_queue_begin(s, error);
+}
+
+/* Without a graph after all: nothing of the run has been queued so far. */
+static bs_status bs_cu_run_again(bs_device_session *s, bs_error *error)
+{
+    bs_cu_graph_give_up(s);
+    bs_status status = bs_cu_queue_begin(s, error);
+    if (status == BS_OK)
+        status = bs_cu_run_lowered(s, 0, s->launches.count, error);
+    return status == BS_OK ? bs_cu_queue_end(s, error) : status;
+}
+
+static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
+{
+    const bool captures = s->capturing;
+    bs_status status = s->replays ? BS_OK : bs_cu_queue_end(s, error);
+    if (captures && (status != BS_OK || bs_cu_graph_end(s, NULL) != BS_OK))
+        status = bs_cu_run_again(s, error);
+    const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
+    return status == BS_OK ? marked : status;
+}
+
+static bs_status bs_cu_session_lower(bs_device_session *s, int32_t lowering, bs_error *error)
+{
+    const bs_status status = bs_cu_settle(s, error);
+    if (lowering == BS_LOWER_CONDITIONAL && !s->device->conditional)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
+    bs_cu_drop_graph(s);
+    s->lowering = lowering;
+    s->no_graph = false;
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------- the end */
@@ -8673,8 +9054,15 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
     return bs_cu_mark(s, NULL);
 }
 
-const bs_device_api bs_cu_api = {bs_cu_session_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
-                                        bs_cu_session_zero, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
+static void bs_cu_session_close(bs_device_session *s)
+{
+    bs_cu_settle(s, NULL);
+    bs_cu_drop_graph(s);
+    bs_cu_state_close(s);
+}
+
+const bs_device_api bs_cu_api = {bs_cu_state_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
+                                        bs_cu_session_zero, bs_cu_session_lower, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
                                         bs_cu_session_wait, bs_cu_session_part, bs_cu_session_place, bs_cu_session_learn,
                                         bs_cu_session_settle, bs_cu_session_copy};
 
