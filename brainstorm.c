@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f4ff39e41cf3541d912696d48d7192d44eb91c84c85fadd009efdfff3bf094fd
+ * sha256 of the parts: d9506a1c886fde6b42fa9eacba54de2ffb39982696b28f41c18ad9b4ef7841b4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -778,9 +778,14 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 #endif
 
 /* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels. */
+ * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
 #define BS_INLINE __attribute__((always_inline))
 #define BS_OUTLINE __attribute__((noinline))
+#ifdef __OPTIMIZE_SIZE__
+#define BS_INLINE_IF_FAST BS_OUTLINE
+#else
+#define BS_INLINE_IF_FAST inline BS_INLINE
+#endif
 
 #endif
 /* ==== end src/kernels/tier.h ================================================================== */
@@ -1592,7 +1597,8 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 /* conv_scalar.c: the convolution kernels of one tier, portable C.
  *
  * Owns:      the tier's kernel table.
- * Relies on: the templates (*.inc) and simd_scalar.h.
+ * Relies on: the templates (*.inc) and simd_scalar.h. The plain ones of two: this tier is in every build and runs
+ *            only where no other does, so it should be small; the bits are those of the unrolled ones.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_scalar.h.
  */
 /* #include "kernels/conv_internal.h" */
@@ -1793,77 +1799,73 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
 /* --- end of template kernels/repeat.h --- */
 
-/* --- template kernels/conv_epilogue.inc --- */
-/* conv_epilogue.inc: how an accumulator tile starts and ends: bias, residual, activation, store.
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
  *
- * Owns:      macros over accumulators named a<pixel>_<vector>, for one vector of output channels or two.
- * Relies on: a simd_*.h and repeat.h before it; `tile`, `task`, `part` and `zero` in the kernel that uses it.
- * Must never: touch lanes beyond `part` of the last vector.
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
  */
 #include <math.h> /* INFINITY */
 
-/* One vector of output channels, or two. Of the last vector only `part` is valid. */
-#define BS_BIAS_1   \
-    if (task->bias) \
-        b0 = BS_V_LOAD_PART(task->bias + tile->channel, part);
-#define BS_BIAS_2                                                         \
-    if (task->bias) {                                                     \
-        b0 = BS_V_LOAD(task->bias + tile->channel);                       \
-        b1 = BS_V_LOAD_PART(task->bias + tile->channel + BS_LANES, part); \
-    }
-#define BS_SLOPES_1 s0 = BS_V_LOAD_PART(task->slopes + tile->channel, part);
-#define BS_SLOPES_2                               \
-    s0 = BS_V_LOAD(task->slopes + tile->channel); \
-    s1 = BS_V_LOAD_PART(task->slopes + tile->channel + BS_LANES, part);
+/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from, int32_t first)
+{
+    const int32_t valid = bs_conv_min(tile->channels - first, BS_LANES);
+    return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
+}
 
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
 #define BS_INIT_1(p) BS_V a##p##_0 = b0;
 #define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
-#define BS_RESIDUAL_1(p) \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD_PART(residual + (p) * residual_pixel, part));
-#define BS_RESIDUAL_2(p)                                                       \
-    a##p##_0 = BS_V_ADD(a##p##_0, BS_V_LOAD(residual + (p) * residual_pixel)); \
-    a##p##_1 = BS_V_ADD(a##p##_1, BS_V_LOAD_PART(residual + (p) * residual_pixel + BS_LANES, part));
+/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                        int32_t vectors, int32_t first)
+{
+    const bs_conv_task *task = tile->task;
+    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const bool sloped = !clamp && task->activation != BS_CONV_NONE;
+    const BS_V zero = BS_V_ZERO(), low = clip ? BS_V_SET1(task->low) : zero;
+    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
+    BS_V slope = BS_V_SET1(task->slope);
+    if (task->activation == BS_CONV_PRELU)
+        slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
+    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
+        BS_V v = *sums, residual = zero;
+        if (tile->residual)
+            residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
+        if (tile->residual && task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        if (clamp) {
+            v = BS_V_MAX(low, v);
+            v = BS_V_MIN(high, v);
+        }
+        if (sloped)
+            v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
+        if (tile->residual && !task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        BS_V_STORE_PART(tile->out + p * tile->out_pixel + first, v, part);
+    }
+}
 
-#define BS_CLAMP_1(p) a##p##_0 = BS_V_MIN(high, BS_V_MAX(low, a##p##_0));
-#define BS_CLAMP_2(p) BS_CLAMP_1(p) a##p##_1 = BS_V_MIN(high, BS_V_MAX(low, a##p##_1));
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                            int32_t vectors)
+{
+    for (int32_t i = 0; i < vectors; i++)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+}
 
-#define BS_SLOPE_1(p) a##p##_0 = BS_V_FMA(BS_V_MIN(zero, a##p##_0), s0, BS_V_MAX(zero, a##p##_0));
-#define BS_SLOPE_2(p) \
-    BS_SLOPE_1(p)     \
-    a##p##_1 = BS_V_FMA(BS_V_MIN(zero, a##p##_1), s1, BS_V_MAX(zero, a##p##_1));
-
-#define BS_STORE_1(p) BS_V_STORE_PART(out + (p) * out_pixel, a##p##_0, part);
-#define BS_STORE_2(p)                            \
-    BS_V_STORE(out + (p) * out_pixel, a##p##_0); \
-    BS_V_STORE_PART(out + (p) * out_pixel + BS_LANES, a##p##_1, part);
-
-/* From accumulators to memory: residual, activation, residual, store. */
-#define BS_EPILOGUE(P, B)                                                                   \
-        const float *residual = tile->residual;                                             \
-        const ptrdiff_t residual_pixel = tile->residual_pixel, out_pixel = tile->out_pixel; \
-        float *out = tile->out;                                                             \
-        if (residual && task->residual_before_activation) {                                 \
-            BS_EACH_##P(BS_RESIDUAL_##B)                                                    \
-        }                                                                                   \
-        if (task->activation == BS_CONV_RELU || task->activation == BS_CONV_CLIP) {         \
-            const bool clip = task->activation == BS_CONV_CLIP;                             \
-            const BS_V low = clip ? BS_V_SET1(task->low) : zero;                            \
-            const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);                      \
-            BS_EACH_##P(BS_CLAMP_##B)                                                       \
-        } else if (task->activation != BS_CONV_NONE) {                                      \
-            BS_V s0 = BS_V_SET1(task->slope), s1 = s0;                                      \
-            if (task->activation == BS_CONV_PRELU) {                                        \
-                BS_SLOPES_##B                                                               \
-            }                                                                               \
-            (void)s1;                                                                       \
-            BS_EACH_##P(BS_SLOPE_##B)                                                       \
-        }                                                                                   \
-        if (residual && !task->residual_before_activation) {                                \
-            BS_EACH_##P(BS_RESIDUAL_##B)                                                    \
-        }                                                                                   \
-        BS_EACH_##P(BS_STORE_##B)
-/* --- end of template kernels/conv_epilogue.inc --- */
+#define BS_SUM_1(p) a##p##_0,
+#define BS_SUM_2(p) a##p##_0, a##p##_1,
+#define BS_EPILOGUE(P, B)                                \
+        const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
+        (void)part;                                      \
+        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+/* --- end of template kernels/conv_epilogue_plain.inc --- */
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
  *
@@ -2017,223 +2019,88 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 #define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
-/* --- template kernels/conv_winograd.inc --- */
-/* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
+/* --- template kernels/conv_winograd_plain.inc --- */
+/* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
- * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
+ * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
- *
- * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
 
-/* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
-
-/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
-    }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
-    }
-
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+/* B^T of one line, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *to, int32_t step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
     const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
-    }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
-    }
+    const BS_V pa = BS_V_FNMA(d[2], bb, d[4]), qa = BS_V_FNMA(d[1], bb, d[3]);
+    const BS_V pb = BS_V_FNMA(d[2], aa, d[4]), qb = BS_V_FNMA(d[1], aa, d[3]);
+    to[0] = BS_V_FMA(d[0], aabb, BS_V_FNMA(d[2], sum, d[4]));
+    to[step] = BS_V_FMA(qa, a, pa);
+    to[2 * step] = BS_V_FNMA(qa, a, pa);
+    to[3 * step] = BS_V_FMA(qb, b, pb);
+    to[4 * step] = BS_V_FNMA(qb, b, pb);
+    to[5 * step] = BS_V_FMA(d[1], aabb, BS_V_FNMA(d[3], sum, d[5]));
 }
 
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
                                                       int32_t channels, float *points, ptrdiff_t point_step)
 {
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-}
-
-/* ----------------------------------------------------------------------------------------- output
- * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-#define BS_M0 BS_V_LOAD(m)
-#define BS_M1 BS_V_LOAD(m + row)
-#define BS_M2 BS_V_LOAD(m + 2 * row)
-#define BS_M3 BS_V_LOAD(m + row3)
-#define BS_M4 BS_V_LOAD(m + row4)
-#define BS_M5 BS_V_LOAD(m + row5)
-
-#define BS_COLUMN_OUT(x)                                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
-    m += point_step;                                                                           \
-    BS_OPAQUE(m);
-
-/* One row: A^T again, factor and bias, clamp, and out. */
-#define BS_ROW_OUT(y)                                                                          \
-    {                                                                                          \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
-        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
-        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
-        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
-        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
-        to += to_row;                                                                          \
-        BS_OPAQUE(to);                                                                         \
-    }
-#define BS_STORE_OUT(at, power, value)                                                         \
-    {                                                                                          \
-        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
-        BS_V_STORE_PART(at, scaled, part);                                                     \
-    }
-
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
-{
-    const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
-    const ptrdiff_t row = 6 * point_step;
-    ptrdiff_t row3 = 3 * row, row4 = 4 * row, row5 = 5 * row, to_pixel3 = 3 * to_pixel;
-    const float *m = points;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(to_pixel3);
-    BS_EACH_6(BS_COLUMN_OUT)
-    BS_ROW_OUT(0)
-    BS_ROW_OUT(1)
-    BS_ROW_OUT(2)
-    BS_ROW_OUT(3)
-}
-
-/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
-                                                          ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
-                                                          int32_t columns, BS_V low, BS_V high)
-{
-    const bs_conv_task *task = tile->task;
-    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - channel, BS_LANES));
-    const bool sloped = task->activation == BS_CONV_LEAKY || task->activation == BS_CONV_PRELU;
-    const bool before = tile->residual && task->residual_before_activation;
-    const bool after = tile->residual && !task->residual_before_activation;
-    const BS_V zero = BS_V_ZERO();
-    BS_V slope = BS_V_SET1(task->slope);
-    if (task->activation == BS_CONV_PRELU)
-        slope = BS_V_LOAD_PART(task->slopes + channel, part);
-    for (int32_t y = 0; y < rows; y++)
-        for (int32_t x = 0; x < columns; x++) {
-            BS_V v = BS_V_LOAD(patch + (4 * y + x) * BS_LANES), residual = zero;
-            if (tile->residual)
-                residual = BS_V_LOAD_PART(tile->residual + y * residual_row + x * tile->residual_pixel + channel, part);
-            if (before)
-                v = BS_V_ADD(v, residual);
-            v = BS_V_MAX(low, v);
-            v = BS_V_MIN(high, v);
-            if (sloped)
-                v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
-            if (after)
-                v = BS_V_ADD(v, residual);
-            BS_V_STORE_PART(tile->out + y * out_row + x * tile->out_pixel + channel, v, part);
+    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
+        const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part);
+            BS_TIER_FN(bs_conv_winograd_in_line)(line, half + x, BS_WINOGRAD_IN);
         }
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+            BS_TIER_FN(bs_conv_winograd_in_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+                BS_V_STORE(points + (y * BS_WINOGRAD_IN + x) * point_step, line[x]);
+        }
+    }
 }
 
+/* A^T of one line up to the factors a^index, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V *to, int32_t step)
+{
+    const BS_V s = BS_V_ADD(m[1], m[2]), d = BS_V_SUB(m[1], m[2]);
+    const BS_V u = BS_V_ADD(m[3], m[4]), v = BS_V_SUB(m[3], m[4]);
+    to[0] = BS_V_ADD(BS_V_ADD(m[0], s), u);
+    to[step] = BS_V_FMA(v, BS_V_SET1(2), d);
+    to[2 * step] = BS_V_FMA(u, BS_V_SET1(4), s);
+    to[3 * step] = BS_V_FMA(v, BS_V_SET1(8), BS_V_ADD(m[5], d));
+}
+
+/* Each row of a patch ends like a tile of the direct kernels. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
                                                        const bs_conv_tile *tile, ptrdiff_t out_row,
                                                        ptrdiff_t residual_row, int32_t rows, int32_t columns)
 {
-    const bs_conv_task *task = tile->task;
-    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
-    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
-    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
     for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
-        BS_V bias = BS_V_ZERO();
-        if (task->bias)
-            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
-            continue;
+        const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD(points + (y * BS_WINOGRAD_IN + x) * point_step);
+            BS_TIER_FN(bs_conv_winograd_out_line)(line, half + x, BS_WINOGRAD_IN);
         }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+        bs_conv_tile row = *tile;
+        row.channel = c;
+        row.channels = tile->channels - c;
+        row.out += c;
+        for (int32_t y = 0; y < rows; y++, row.out += out_row) {
+            row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
+            BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
+                line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
+            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+        }
     }
 }
-/* --- end of template kernels/conv_winograd.inc --- */
+/* --- end of template kernels/conv_winograd_plain.inc --- */
 
 static const bs_conv_kernels bs_conv_table_scalar = {
     .lanes = BS_LANES,
@@ -2318,6 +2185,7 @@ static const bs_conv_kernels bs_conv_table_scalar = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -2342,6 +2210,8 @@ static const bs_conv_kernels bs_conv_table_scalar = {
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -3001,9 +2871,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPT
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -3044,8 +2914,20 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 {
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -3087,11 +2969,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -3250,6 +3132,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -3274,6 +3157,8 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -3908,9 +3793,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPT
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -3951,8 +3836,20 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 {
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -3994,11 +3891,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -4157,6 +4054,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -4181,6 +4079,8 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -4298,6 +4198,7 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -4723,9 +4624,9 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
         BS_V_STORE(to, stored);      \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                              ptrdiff_t in_pixel, BS_V_PART part,
-                                                                              float *points, ptrdiff_t point_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
 {
     const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
     const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
@@ -4766,8 +4667,20 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
 {
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
+                                               point_step);
+#else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------- output
@@ -4809,11 +4722,11 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_PART(at, scaled, part);                                                     \
     }
 
-static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                               ptrdiff_t point_step, BS_V bias,
-                                                                               BS_V low, BS_V high, float *to,
-                                                                               ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                               BS_V_PART part)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
 {
     const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
     const ptrdiff_t row = 6 * point_step;
@@ -4972,6 +4885,7 @@ static const bs_conv_kernels bs_conv_table_neon = {
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -4996,6 +4910,8 @@ static const bs_conv_kernels bs_conv_table_neon = {
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -5430,6 +5346,46 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
+/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
+typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
+                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
+ * or the bytes of a sample where `type` is char. */
+#define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
+    bs_line_pair ring[5];                                                                                        \
+    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
+        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
+        type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
+        int32_t made = -3;                                                                                       \
+        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
+            const bs_line_pair *r[5];                                                                            \
+            for (int32_t i = 0; i < 5; i++) {                                                                    \
+                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
+                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
+                if (row > made)                                                                                  \
+                    enlarge(t, row, x, count, lines);                                                            \
+                made = row > made ? row : made;                                                                  \
+                r[i] = lines;                                                                                    \
+            }                                                                                                    \
+            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
+            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+        }                                                                                                        \
+    }
+
+/* Once for each type and tier, or, where the build asks for few bytes (-Os), once. */
+#ifdef __OPTIMIZE_SIZE__
+static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, bs_bicubic_vertical *vertical,
+                             ptrdiff_t sample_bytes, float high)
+{
+    BS_BICUBIC_BODY(char, sample_bytes, enlarge, vertical)
+}
+#define BS_BICUBIC_RUN(type, enlarge, vertical) bs_bicubic2x_any(t, enlarge, vertical, sizeof(type), high);
+#else
+#define BS_BICUBIC_RUN(type, enlarge, vertical) BS_BICUBIC_BODY(type, 1, enlarge, vertical)
+#endif
+
 /* -------------------------------------------------------------------------------------------------- tiers */
 
 /* --- template kernels/simd_scalar.h --- */
@@ -5753,8 +5709,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -5772,28 +5729,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -5915,6 +5853,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -5939,6 +5878,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -6317,8 +6258,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -6336,28 +6278,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -6479,6 +6402,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -6503,6 +6427,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -6849,8 +6775,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -6868,28 +6795,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -7011,6 +6919,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -7035,6 +6944,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -7131,6 +7042,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
@@ -7406,8 +7318,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
     /* One output row from four pairs of lines, nearest weights on the third. */                                 \
     static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
                                                          const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         sample_type *out, int32_t count, float high)            \
+                                                         void *samples, int32_t count, float high)               \
     {                                                                                                            \
+        sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
         (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
@@ -7425,28 +7338,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
         }                                                                                                        \
     }                                                                                                            \
-    /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. */     \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
     {                                                                                                            \
-        bs_line_pair ring[5];                                                                                    \
-        for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                   \
-            const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                     \
-            sample_type *out = (sample_type *)t->out + 2 * (ptrdiff_t)x;                                         \
-            int32_t made = -3;                                                                                   \
-            for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row) {                                          \
-                const bs_line_pair *r[5];                                                                        \
-                for (int32_t i = 0; i < 5; i++) {                                                                \
-                    const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);  \
-                    bs_line_pair *lines = &ring[(row + 5) % 5];                                                  \
-                    if (row > made)                                                                              \
-                        BS_TIER_FN(bs_lines_##type)(t, row, x, count, lines);                                    \
-                    made = row > made ? row : made;                                                              \
-                    r[i] = lines;                                                                                \
-                }                                                                                                \
-                BS_TIER_FN(bs_vertical_##type)(r[0], r[1], r[2], r[3], out, count, high);                        \
-                BS_TIER_FN(bs_vertical_##type)(r[4], r[3], r[2], r[1], out + t->out_row, count, high);           \
-            }                                                                                                    \
-        }                                                                                                        \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -7568,6 +7462,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -7592,6 +7487,8 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uin
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -7679,6 +7576,8 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
     return &scalar;
 }
 #undef BS_ELEMENTWISE_TABLE
+#undef BS_BICUBIC_RUN
+#undef BS_BICUBIC_BODY
 
 /* ----------------------------------------------------------------------------------------------- dispatch */
 
@@ -10134,7 +10033,9 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     const deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_conv_geometry largest = deconv2d_geometry(&f, 0, 0);
     (void)max_h, (void)max_w;
-    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
+    /* a GPU keeps windows in shared memory */
+    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier) &&
+                      (plan->tier != BS_TIER_CUDA || largest.kernel_h <= 16);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
@@ -18054,7 +17955,8 @@ void bs_plan_units(bs_plan *plan);                   /* which weights come and g
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
+ * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
@@ -18223,10 +18125,11 @@ typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
     uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
+    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
@@ -18237,6 +18140,8 @@ typedef struct bs_device_layout {
 #define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of a router's decision. */
 void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
@@ -18278,10 +18183,20 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* Queues a run; the client's tables say what has changed. */
-    bs_status (*submit)(bs_device_session *session, bs_error *error);
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    bs_status (*begin)(bs_device_session *session, bs_error *error);
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    bs_status (*end)(bs_device_session *session, bs_error *error);
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
+     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
+     * readers, of `from` in pinned memory; returns when it is there. */
+    bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
+    bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
+    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    bs_status (*settle)(bs_device_session *session, bs_error *error);
+    bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
 
 struct bs_device {
@@ -19215,7 +19130,7 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH && !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
     if (bs_node_is(node, &bs_op_state_append) && index == 1)
         return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
@@ -20011,9 +19926,11 @@ static void widen_slabs(bs_plan *p)
 
 int32_t bs_plan_too_large(const bs_plan *p)
 {
-    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++)
-        if (p->parts[k].scratch_bytes > p->shared_bytes)
-            return bs_plan_top_domain(p->graph, p->parts[k].domain);
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
+        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
+        if (p->parts[k].scratch_bytes > p->shared_bytes && !bs_plan_streams_paths(p, top))
+            return top;
+    }
     return 0;
 }
 
@@ -20162,6 +20079,7 @@ static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
+    p->all_unit_bytes = p->largest_unit_bytes = 0;
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = 0;
     if (!bs_plan_lower(p, workspace, error))
@@ -20314,6 +20232,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 
 /* #include "platform.h" */
 /* #include "plan.h" */
+/* #include "device.h" */
 /* #include "profile.h" */
 /* #include "stream.h" */
 /* #include "weights.h" */
@@ -20348,6 +20267,7 @@ typedef struct bs_store_lane {
     struct bs_store *store;
     int32_t index;
     uint8_t *staging;
+    uint8_t *stage; /* a device: where weights are prepared, on their way to a slot */
     _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
 } bs_store_lane;
 
@@ -20363,7 +20283,9 @@ typedef struct bs_store {
     bs_store_tensor *tensors;
     bs_store_piece *pieces;
     int32_t *wanted;         /* [units] of the visit that begins, from 0 */
-    uint8_t *slots;
+    uint8_t *slots;          /* on the device, when there is one */
+    bs_device *device;
+    bs_device_session *on_device;
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
     bool check_records;
     bool gate_made, stop;
@@ -20385,6 +20307,10 @@ typedef struct bs_store_desc {
     uint8_t *slots;    /* plan->slot_bytes */
     uint8_t *staging;  /* plan->lanes x plan->lane_bytes, aligned to BS_PAGE_BYTES */
     uint8_t *resident;
+    bs_device *device; /* NULL: slots are here */
+    bs_device_session *on_device;
+    uint8_t *stages;
+    uint64_t stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
@@ -20421,7 +20347,7 @@ bs_status bs_store_plan(bs_store *store, bs_error *error);
 /* store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
 bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw);
 bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
-void bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
+bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
 
 #endif
 /* ==== end src/store_load.h ==================================================================== */
@@ -20690,15 +20616,20 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     }
 }
 
-void bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
+bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
 {
     uint8_t *near = lane->staging;
-    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes; k++) {
+    bs_status status = BS_OK;
+    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes && status == BS_OK; k++) {
         const void *tensors[BS_MAX_WEIGHTS];
-        const int32_t n = s->nodes[k].node;
+        const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
+        uint8_t *const place = slot + plan->prepared_offset;
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[n], &s->plan->nodes[n], tensors, slot + s->plan->nodes[n].prepared_offset);
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, s->device ? lane->stage : place);
+        if (s->device)
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
     }
+    return status;
 }
 /* ==== end src/store_load.c ==================================================================== */
 
@@ -20805,7 +20736,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
-        bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+        status = bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
@@ -20866,6 +20797,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;
+        s->device = d->device;
+        s->on_device = d->on_device;
         s->check_records = d->stream->check_records != 0;
         void *memory = carve_store(&c, d->plan, s);
         const bs_status planned = bs_store_plan(s, error);
@@ -20883,6 +20816,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
+            s->lanes[i].stage = d->device ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -21109,6 +21043,11 @@ static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
 }
+static inline bool bs_exec_failed(bs_session *s)
+{
+    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
+}
+
 static inline uint64_t bs_session_now(const bs_session *s)
 {
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
@@ -21278,7 +21217,8 @@ void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_dec
 
 /* ------------------------------------------------------------------------------------------------- layout */
 
-#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size */
+#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
+#define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
 
 /* Operands of an instruction at most: those of its node, its value and target, and what it moves between. */
 static int32_t count_operands(const bs_plan *p)
@@ -21309,12 +21249,32 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->tables_bytes = at;
 }
 
-static uint64_t largest_prepared(const bs_plan *p)
+static uint64_t largest_prepared(const bs_plan *p, bool streamed)
 {
     uint64_t most = 0;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n] && p->nodes[n].prepared_bytes > most)
+        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed && p->nodes[n].prepared_bytes > most)
             most = p->nodes[n].prepared_bytes;
+    return most;
+}
+
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+{
+    const bs_router_info *r = &plan->graph->routers[router];
+    if (!plan->routers[router].live || plan->routers[router].forced || r->desc->protocol != BS_ROUTE_CALLBACK)
+        return 0;
+    return bs_align_u64(bs_mul_u64((uint64_t)plan->routers[router].rows, 4 * (uint64_t)bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0])));
+}
+
+/* The most that any callback is told and answers. */
+static uint64_t asked_bytes(const bs_plan *p)
+{
+    uint64_t most = 0;
+    for (int32_t r = 1; r < p->graph->n_routers; r++) {
+        const uint64_t scores = bs_device_scores_bytes(p, r);
+        const uint64_t bytes = scores ? scores + 2 * bs_align_u64(4 * (uint64_t)p->routers[r].rows) : 0;
+        most = bytes > most ? bytes : most;
+    }
     return most;
 }
 
@@ -21342,7 +21302,10 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     place_decisions(plan, 0, &decisions, NULL);
     l->context_bytes = decisions.tile;
     l->results_bytes = decisions.told;
-    l->tiles = plan->n_regions > 0 ? MOST_TILES : 0;
+    for (int32_t k = 0; k < plan->n_parts; k++)
+        if (plan->parts[k].scratch_bytes > plan->shared_bytes && plan->parts[k].scratch_bytes > l->scratch_bytes)
+            l->scratch_bytes = plan->parts[k].scratch_bytes;
+    l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
     l->weights = take(&at, plan->weight_bytes, 1);
@@ -21351,6 +21314,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->inputs = take(&at, l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
+    l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
     l->slots = take(&at, plan->slot_bytes, 1);
     l->device_bytes = at;
@@ -21358,9 +21322,13 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->session_bytes = session_bytes(plan, l);
     l->session = take(&at, l->session_bytes, 1);
     l->tables_pinned = take(&at, l->tables_bytes, 1);
+    l->asked = take(&at, asked_bytes(plan), 1);
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
-    l->loading = take(&at, largest_prepared(plan), 1);
+    l->loading = take(&at, largest_prepared(plan, false), 1);
+    l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
+    l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
+    l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
     l->pinned_bytes = at;
 }
 /* ==== end src/device_plan.c =================================================================== */
@@ -22457,11 +22425,6 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
 
 /* #include "session.h" */
 
-static inline bool bs_exec_failed(bs_session *s)
-{
-    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
-}
-
 /* The first failure of a run stays; BS_OK is none. */
 void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
@@ -22469,6 +22432,9 @@ void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, i
 /* Rows of one call of it. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 void bs_exec_route(bs_context *c, const bs_instr *i);
+/* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
+void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
+void bs_exec_settle(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
 void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
 
@@ -22566,10 +22532,27 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     run_tile(c, part);
 }
 
+/* The same on a device, which knows the rows. It is done when its weights may go. */
+static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
+{
+    int32_t node = 0;
+    for (int32_t k = 0; k < count && !bs_exec_failed(s); k++) {
+        const bs_part *part = &s->plan->parts[parts[k]];
+        node = s->plan->instrs[part->first].node;
+        bs_exec_place(s, part->unit, node);
+        bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
+    }
+    bs_exec_settle(s, node);
+}
+
 /* Runs the tiles of these parts in one parallel step. */
 static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
 {
     region_job job;
+    if (s->device) {
+        run_parts_there(s, parts, count);
+        return;
+    }
     memset(&job, 0, sizeof job);
     job.session = s;
     job.n_parts = count;
@@ -22908,6 +22891,11 @@ static int32_t bands_of(const bs_session *s, const bs_instr *i)
 
 static void run_parallel(bs_session *s, const bs_instr *i)
 {
+    const int32_t at = (int32_t)(i - s->plan->instrs);
+    if (s->device) {
+        bs_exec_fail(s, s->device->api->run(s->on_device, at, at + 1, NULL), i->node);
+        return;
+    }
     instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bands_of(s, i)};
     const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
@@ -23029,6 +23017,18 @@ void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, ui
         record_event(s, BS_EVENT_USE, start, end, unit - 1, stage, (uint64_t)bs_store_outcome(&s->store, unit));
 }
 
+void bs_exec_place(bs_session *s, int32_t unit, int32_t node)
+{
+    if (s->device && unit)
+        bs_exec_fail(s, s->device->api->place(s->on_device, unit, s->store.base[unit], NULL), node);
+}
+
+void bs_exec_settle(bs_session *s, int32_t node)
+{
+    if (s->device)
+        bs_exec_fail(s, s->device->api->settle(s->on_device, NULL), node);
+}
+
 /* A top-level instruction with weights of its own that are streamed. */
 static void run_streamed(bs_session *s, const bs_instr *i)
 {
@@ -23041,9 +23041,24 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     if (status != BS_OK)
         return;
     const uint64_t start = bs_session_now(s);
+    bs_exec_place(s, unit, i->node);
     run_parallel(s, i);
+    bs_exec_settle(s, i->node);
     bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);
+}
+
+/* A decision that a device makes: the host is told how many rows went where. */
+static void route_on_device(bs_session *s, const bs_instr *i)
+{
+    const int32_t router = s->graph->nodes[i->node].router;
+    int32_t counts[BS_MAX_PATHS], node = i->node;
+    run_parallel(s, i);
+    const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
+    bs_exec_fail(s, status, node);
+    for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
+        if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
+            s->root.domains[k].count = counts[s->graph->domains[k].path];
 }
 
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
@@ -23070,12 +23085,16 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
 
 static void run_instr(bs_session *s, const bs_instr *i)
 {
-    if (i->kind == BS_INSTR_ROUTE)
+    if (i->kind == BS_INSTR_ROUTE && s->device)
+        route_on_device(s, i);
+    else if (i->kind == BS_INSTR_ROUTE)
         bs_exec_route(&s->root, i);
     else if (i->kind == BS_INSTR_REGION)
         bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD)
+    else if (i->kind == BS_INSTR_LOOK_AHEAD && !s->device)
         run_look_ahead(s, i);
+    else if (i->kind == BS_INSTR_LOOK_AHEAD)
+        return; /* scores stay on the device: what follows what is known all the same */
     else if (i->stage >= 0)
         run_streamed(s, i);
     else
@@ -23471,8 +23490,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         return false;
     const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
-    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base, slots, lanes,
-                                 s->weights};
+    bs_device_layout layout;
+    bs_device_layout_make(s->plan, &layout);
+    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
+                                 s->device ? s->device_memory + layout.slots : slots, lanes, s->weights, s->device, s->on_device,
+                                 s->device ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -23838,6 +23860,24 @@ static bs_status run_here(bs_session *s, bs_error *error)
     return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
+/* Queues a run. Where weights come and go the host takes part in it, step by step. */
+static bs_status run_queue(bs_session *s, bs_error *error)
+{
+    const bs_device_api *api = s->device->api;
+    bs_status status = api->begin(s->on_device, error);
+    if (status == BS_OK && !bs_plan_streams(s->plan)) {
+        status = api->run(s->on_device, 0, s->plan->n_top, error);
+    } else if (status == BS_OK) {
+        bs_execute(s);
+        bs_store_leave(&s->store);
+        if (bs_exec_failed(s)) {
+            api->settle(s->on_device, NULL);
+            return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+        }
+    }
+    return status == BS_OK ? api->end(s->on_device, error) : status;
+}
+
 bs_status bs_submit(bs_session *session, bs_error *error)
 {
     if (!session)
@@ -23851,7 +23891,7 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
-    status = session->device->api->submit(session->on_device, error);
+    status = run_queue(session, error);
     session->pending = status == BS_OK;
     session->broken = status != BS_OK && writes_states(session);
     return status;

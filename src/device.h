@@ -88,10 +88,11 @@ typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
     uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
+    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
@@ -102,6 +103,8 @@ typedef struct bs_device_layout {
 #define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of a router's decision. */
 void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
@@ -143,10 +146,20 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* Queues a run; the client's tables say what has changed. */
-    bs_status (*submit)(bs_device_session *session, bs_error *error);
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    bs_status (*begin)(bs_device_session *session, bs_error *error);
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    bs_status (*end)(bs_device_session *session, bs_error *error);
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
+     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
+     * readers, of `from` in pinned memory; returns when it is there. */
+    bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
+    bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
+    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    bs_status (*settle)(bs_device_session *session, bs_error *error);
+    bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
 
 struct bs_device {

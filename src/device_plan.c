@@ -127,7 +127,8 @@ void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_dec
 
 /* ------------------------------------------------------------------------------------------------- layout */
 
-#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size */
+#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
+#define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
 
 /* Operands of an instruction at most: those of its node, its value and target, and what it moves between. */
 static int32_t count_operands(const bs_plan *p)
@@ -158,12 +159,32 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->tables_bytes = at;
 }
 
-static uint64_t largest_prepared(const bs_plan *p)
+static uint64_t largest_prepared(const bs_plan *p, bool streamed)
 {
     uint64_t most = 0;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n] && p->nodes[n].prepared_bytes > most)
+        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed && p->nodes[n].prepared_bytes > most)
             most = p->nodes[n].prepared_bytes;
+    return most;
+}
+
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+{
+    const bs_router_info *r = &plan->graph->routers[router];
+    if (!plan->routers[router].live || plan->routers[router].forced || r->desc->protocol != BS_ROUTE_CALLBACK)
+        return 0;
+    return bs_align_u64(bs_mul_u64((uint64_t)plan->routers[router].rows, 4 * (uint64_t)bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0])));
+}
+
+/* The most that any callback is told and answers. */
+static uint64_t asked_bytes(const bs_plan *p)
+{
+    uint64_t most = 0;
+    for (int32_t r = 1; r < p->graph->n_routers; r++) {
+        const uint64_t scores = bs_device_scores_bytes(p, r);
+        const uint64_t bytes = scores ? scores + 2 * bs_align_u64(4 * (uint64_t)p->routers[r].rows) : 0;
+        most = bytes > most ? bytes : most;
+    }
     return most;
 }
 
@@ -191,7 +212,10 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     place_decisions(plan, 0, &decisions, NULL);
     l->context_bytes = decisions.tile;
     l->results_bytes = decisions.told;
-    l->tiles = plan->n_regions > 0 ? MOST_TILES : 0;
+    for (int32_t k = 0; k < plan->n_parts; k++)
+        if (plan->parts[k].scratch_bytes > plan->shared_bytes && plan->parts[k].scratch_bytes > l->scratch_bytes)
+            l->scratch_bytes = plan->parts[k].scratch_bytes;
+    l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
     l->weights = take(&at, plan->weight_bytes, 1);
@@ -200,6 +224,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->inputs = take(&at, l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
+    l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
     l->slots = take(&at, plan->slot_bytes, 1);
     l->device_bytes = at;
@@ -207,8 +232,12 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->session_bytes = session_bytes(plan, l);
     l->session = take(&at, l->session_bytes, 1);
     l->tables_pinned = take(&at, l->tables_bytes, 1);
+    l->asked = take(&at, asked_bytes(plan), 1);
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
-    l->loading = take(&at, largest_prepared(plan), 1);
+    l->loading = take(&at, largest_prepared(plan, false), 1);
+    l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
+    l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
+    l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
     l->pinned_bytes = at;
 }

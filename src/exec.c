@@ -194,6 +194,11 @@ static int32_t bands_of(const bs_session *s, const bs_instr *i)
 
 static void run_parallel(bs_session *s, const bs_instr *i)
 {
+    const int32_t at = (int32_t)(i - s->plan->instrs);
+    if (s->device) {
+        bs_exec_fail(s, s->device->api->run(s->on_device, at, at + 1, NULL), i->node);
+        return;
+    }
     instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bands_of(s, i)};
     const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
@@ -315,6 +320,18 @@ void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, ui
         record_event(s, BS_EVENT_USE, start, end, unit - 1, stage, (uint64_t)bs_store_outcome(&s->store, unit));
 }
 
+void bs_exec_place(bs_session *s, int32_t unit, int32_t node)
+{
+    if (s->device && unit)
+        bs_exec_fail(s, s->device->api->place(s->on_device, unit, s->store.base[unit], NULL), node);
+}
+
+void bs_exec_settle(bs_session *s, int32_t node)
+{
+    if (s->device)
+        bs_exec_fail(s, s->device->api->settle(s->on_device, NULL), node);
+}
+
 /* A top-level instruction with weights of its own that are streamed. */
 static void run_streamed(bs_session *s, const bs_instr *i)
 {
@@ -327,9 +344,24 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     if (status != BS_OK)
         return;
     const uint64_t start = bs_session_now(s);
+    bs_exec_place(s, unit, i->node);
     run_parallel(s, i);
+    bs_exec_settle(s, i->node);
     bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);
+}
+
+/* A decision that a device makes: the host is told how many rows went where. */
+static void route_on_device(bs_session *s, const bs_instr *i)
+{
+    const int32_t router = s->graph->nodes[i->node].router;
+    int32_t counts[BS_MAX_PATHS], node = i->node;
+    run_parallel(s, i);
+    const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
+    bs_exec_fail(s, status, node);
+    for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
+        if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
+            s->root.domains[k].count = counts[s->graph->domains[k].path];
 }
 
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
@@ -356,12 +388,16 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
 
 static void run_instr(bs_session *s, const bs_instr *i)
 {
-    if (i->kind == BS_INSTR_ROUTE)
+    if (i->kind == BS_INSTR_ROUTE && s->device)
+        route_on_device(s, i);
+    else if (i->kind == BS_INSTR_ROUTE)
         bs_exec_route(&s->root, i);
     else if (i->kind == BS_INSTR_REGION)
         bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD)
+    else if (i->kind == BS_INSTR_LOOK_AHEAD && !s->device)
         run_look_ahead(s, i);
+    else if (i->kind == BS_INSTR_LOOK_AHEAD)
+        return; /* scores stay on the device: what follows what is known all the same */
     else if (i->stage >= 0)
         run_streamed(s, i);
     else

@@ -5,11 +5,6 @@
 
 #include "session.h"
 
-static inline bool bs_exec_failed(bs_session *s)
-{
-    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
-}
-
 /* The first failure of a run stays; BS_OK is none. */
 void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
@@ -17,6 +12,9 @@ void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, i
 /* Rows of one call of it. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 void bs_exec_route(bs_context *c, const bs_instr *i);
+/* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
+void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
+void bs_exec_settle(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
 void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
 

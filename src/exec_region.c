@@ -83,10 +83,27 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     run_tile(c, part);
 }
 
+/* The same on a device, which knows the rows. It is done when its weights may go. */
+static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
+{
+    int32_t node = 0;
+    for (int32_t k = 0; k < count && !bs_exec_failed(s); k++) {
+        const bs_part *part = &s->plan->parts[parts[k]];
+        node = s->plan->instrs[part->first].node;
+        bs_exec_place(s, part->unit, node);
+        bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
+    }
+    bs_exec_settle(s, node);
+}
+
 /* Runs the tiles of these parts in one parallel step. */
 static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
 {
     region_job job;
+    if (s->device) {
+        run_parts_there(s, parts, count);
+        return;
+    }
     memset(&job, 0, sizeof job);
     job.session = s;
     job.n_parts = count;

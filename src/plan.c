@@ -108,6 +108,7 @@ static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
+    p->all_unit_bytes = p->largest_unit_bytes = 0;
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = 0;
     if (!bs_plan_lower(p, workspace, error))

@@ -124,7 +124,8 @@ void bs_plan_units(bs_plan *plan);                   /* which weights come and g
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
+ * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);

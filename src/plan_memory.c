@@ -184,9 +184,11 @@ static void widen_slabs(bs_plan *p)
 
 int32_t bs_plan_too_large(const bs_plan *p)
 {
-    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++)
-        if (p->parts[k].scratch_bytes > p->shared_bytes)
-            return bs_plan_top_domain(p->graph, p->parts[k].domain);
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
+        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
+        if (p->parts[k].scratch_bytes > p->shared_bytes && !bs_plan_streams_paths(p, top))
+            return top;
+    }
     return 0;
 }
 

@@ -26,7 +26,7 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH; /* a callback sees all rows by one stride */
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH && !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
     if (bs_node_is(node, &bs_op_state_append) && index == 1)
         return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)

@@ -303,6 +303,24 @@ static bs_status run_here(bs_session *s, bs_error *error)
     return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
+/* Queues a run. Where weights come and go the host takes part in it, step by step. */
+static bs_status run_queue(bs_session *s, bs_error *error)
+{
+    const bs_device_api *api = s->device->api;
+    bs_status status = api->begin(s->on_device, error);
+    if (status == BS_OK && !bs_plan_streams(s->plan)) {
+        status = api->run(s->on_device, 0, s->plan->n_top, error);
+    } else if (status == BS_OK) {
+        bs_execute(s);
+        bs_store_leave(&s->store);
+        if (bs_exec_failed(s)) {
+            api->settle(s->on_device, NULL);
+            return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+        }
+    }
+    return status == BS_OK ? api->end(s->on_device, error) : status;
+}
+
 bs_status bs_submit(bs_session *session, bs_error *error)
 {
     if (!session)
@@ -316,7 +334,7 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
-    status = session->device->api->submit(session->on_device, error);
+    status = run_queue(session, error);
     session->pending = status == BS_OK;
     session->broken = status != BS_OK && writes_states(session);
     return status;

@@ -62,6 +62,11 @@ static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
 }
+static inline bool bs_exec_failed(bs_session *s)
+{
+    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
+}
+
 static inline uint64_t bs_session_now(const bs_session *s)
 {
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;

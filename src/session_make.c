@@ -157,8 +157,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         return false;
     const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
-    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base, slots, lanes,
-                                 s->weights};
+    bs_device_layout layout;
+    bs_device_layout_make(s->plan, &layout);
+    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
+                                 s->device ? s->device_memory + layout.slots : slots, lanes, s->weights, s->device, s->on_device,
+                                 s->device ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))

@@ -100,7 +100,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
-        bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+        status = bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
@@ -161,6 +161,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;
+        s->device = d->device;
+        s->on_device = d->on_device;
         s->check_records = d->stream->check_records != 0;
         void *memory = carve_store(&c, d->plan, s);
         const bs_status planned = bs_store_plan(s, error);
@@ -178,6 +180,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
+            s->lanes[i].stage = d->device ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
         }
     }
     s->base[0] = d->resident;

@@ -6,6 +6,7 @@
 
 #include "platform.h"
 #include "plan.h"
+#include "device.h"
 #include "profile.h"
 #include "stream.h"
 #include "weights.h"
@@ -40,6 +41,7 @@ typedef struct bs_store_lane {
     struct bs_store *store;
     int32_t index;
     uint8_t *staging;
+    uint8_t *stage; /* a device: where weights are prepared, on their way to a slot */
     _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
 } bs_store_lane;
 
@@ -55,7 +57,9 @@ typedef struct bs_store {
     bs_store_tensor *tensors;
     bs_store_piece *pieces;
     int32_t *wanted;         /* [units] of the visit that begins, from 0 */
-    uint8_t *slots;
+    uint8_t *slots;          /* on the device, when there is one */
+    bs_device *device;
+    bs_device_session *on_device;
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
     bool check_records;
     bool gate_made, stop;
@@ -77,6 +81,10 @@ typedef struct bs_store_desc {
     uint8_t *slots;    /* plan->slot_bytes */
     uint8_t *staging;  /* plan->lanes x plan->lane_bytes, aligned to BS_PAGE_BYTES */
     uint8_t *resident;
+    bs_device *device; /* NULL: slots are here */
+    bs_device_session *on_device;
+    uint8_t *stages;
+    uint64_t stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);

@@ -61,13 +61,18 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     }
 }
 
-void bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
+bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
 {
     uint8_t *near = lane->staging;
-    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes; k++) {
+    bs_status status = BS_OK;
+    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes && status == BS_OK; k++) {
         const void *tensors[BS_MAX_WEIGHTS];
-        const int32_t n = s->nodes[k].node;
+        const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
+        uint8_t *const place = slot + plan->prepared_offset;
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[n], &s->plan->nodes[n], tensors, slot + s->plan->nodes[n].prepared_offset);
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, s->device ? lane->stage : place);
+        if (s->device)
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
     }
+    return status;
 }

@@ -10,6 +10,6 @@ bs_status bs_store_plan(bs_store *store, bs_error *error);
 /* store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
 bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw);
 bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
-void bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
+bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
 
 #endif

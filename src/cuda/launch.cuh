@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(256) bs_cu_region(const bs_cu_program program,
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
-    t.scratch = shared + BS_CU_WORKSPACE;
+    t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
     for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
         const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */

@@ -12,13 +12,14 @@
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). */
 struct bs_cu_launch {
     int32_t kernel, first, count;
+    int32_t instr;    /* the first instruction it belongs to, at top level */
     int32_t callback; /* the router that asks the caller before this, or 0 */
-    int64_t blocks;   /* that have something to do, at most */
+    int32_t blocks;   /* that have something to do, at most */
 };
 
 struct bs_cu_launches {
     bs_cu_launch *list;
-    int32_t count, room;
+    int32_t count, room, instr;
 };
 
 /* -------------------------------------------------------------------------------------------------- steps */
@@ -216,7 +217,8 @@ static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kern
     launch->first = first;
     launch->count = count;
     launch->callback = 0;
-    launch->blocks = blocks;
+    launch->instr = to->instr;
+    launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
 /* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. */
@@ -285,16 +287,18 @@ static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t r
 static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
     const bs_plan *p = l->plan;
+    const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
     int32_t n_parts = 0;
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
+        to->instr = at;
         if (p->instrs[at].kind == BS_INSTR_REGION) {
             bs_cu_launch_region(l, to, p->instrs[at].node, parts, &n_parts);
             at++;
             continue;
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
-        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION; at++)
+        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION && (l->n_steps == first || together); at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }

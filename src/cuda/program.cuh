@@ -19,6 +19,8 @@ struct bs_cu_program {
     uint8_t *decisions;    /* what was decided for all rows */
     uint8_t *contexts;     /* what is decided in tiles: context_bytes a tile */
     uint64_t context_bytes;
+    uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
+    uint64_t scratch_bytes;
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 
@@ -26,7 +28,7 @@ struct bs_cu_program {
 struct bs_cu_tile {
     const bs_cu_program *program;
     uint8_t *context;  /* decisions made in this tile */
-    uint8_t *scratch;  /* rows of this tile, in shared memory */
+    uint8_t *scratch;  /* rows of this tile, in shared memory as a rule */
     uint8_t *workspace; /* the kernel's own, in shared memory, 16-byte aligned */
     int32_t domain, first, rows;
 };

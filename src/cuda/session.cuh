@@ -18,6 +18,8 @@ struct bs_device_session {
     uint8_t *pinned;
     bs_cu_program program;
     cudaEvent_t done;
+    cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
+    int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
     bs_status failed; /* while queueing */
     int threads;      /* of a block */
@@ -73,7 +75,9 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     uint64_t most = 0;
     for (int32_t k = 0; k < s->client->plan->n_parts; k++)
         most = most > s->client->plan->parts[k].scratch_bytes ? most : s->client->plan->parts[k].scratch_bytes;
-    s->shared = most + BS_CU_WORKSPACE;
+    s->program.scratch = s->memory + s->layout.scratch;
+    s->program.scratch_bytes = s->layout.scratch_bytes;
+    s->shared = (s->layout.scratch_bytes ? 0 : most) + BS_CU_WORKSPACE;
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)
@@ -87,6 +91,9 @@ static void bs_cu_session_close(bs_device_session *s)
 {
     if (s->in_flight)
         cudaStreamSynchronize(s->device->stream);
+    for (int32_t k = 0; k < s->n_lanes; k++)
+        cudaStreamDestroy(s->lanes[k]);
+    s->n_lanes = 0;
     if (s->has_event)
         cudaEventDestroy(s->done);
     s->has_event = s->in_flight = false;
@@ -114,7 +121,11 @@ static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *c
     if (status == BS_OK)
         status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
     s->has_event = status == BS_OK;
+    for (; status == BS_OK && bs_plan_streams(client->plan) && s->n_lanes < client->plan->lanes; s->n_lanes += status == BS_OK)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
     *session = s;
+    if (status != BS_OK)
+        bs_cu_session_close(s);
     return status;
 }
 
@@ -131,6 +142,12 @@ static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
 {
     s->in_flight = true;
     return bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+}
+
+static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
+{
+    const bs_status status = bs_cu_mark(s, error);
+    return status == BS_OK ? bs_cu_settle(s, error) : status;
 }
 
 static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
@@ -341,26 +358,110 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLastError(), "launching a kernel", error); }
 
-static bs_status bs_cu_queue(bs_device_session *s, bs_error *error)
+/* Copies between pinned and device memory, and then waits. */
+static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
 {
-    const cudaStream_t stream = s->device->stream;
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, stream, s->program, s->client->graph->n_routers);
-    bs_status status = bs_cu_launched(error);
-    for (int32_t k = 0; k < s->launches.count && status == BS_OK; k++) {
-        const bs_cu_launch *l = &s->launches.list[k];
-        if (l->blocks == 0)
-            continue;
-        if (l->kernel == BS_CU_none)
-            BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i64(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program,
-                      l->first, l->count);
-        else
-            bs_cu_launch_kernel(s->program, *l, s->threads, stream);
-        status = bs_cu_launched(error);
-    }
+    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->device->stream), "asking the device", error);
+    if (status == BS_OK)
+        status = bs_cu_mark(s, error);
+    return status == BS_OK ? bs_cu_settle(s, error) : status;
+}
+
+/* Rows of a domain that a router may have made, and the first of them where rows of all paths are. */
+static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
+{
+    const bs_domain *d = &s->client->graph->domains[domain];
+    bs_device_decision made;
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    *rows = s->client->domains[domain].count;
+    *first = 0;
+    if (d->kind != BS_DOMAIN_PATH)
+        return BS_OK;
+    bs_device_decision_place(s->client->plan, d->router, &made);
+    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + made.offsets + 4 * (size_t)d->path, 8, error);
+    *first = told[0];
+    *rows = told[1] - told[0];
     return status;
 }
 
-static bs_status bs_cu_session_submit(bs_device_session *s, bs_error *error)
+static bool bs_cu_answer_is_sound(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, const int32_t *chosen, float *gates)
+{
+    for (int32_t r = 0; r < rows; r++) {
+        gates[r] = 1.0f;
+        if (chosen[r] < -1 || chosen[r] >= desc->paths)
+            return false;
+    }
+    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
+        if (isnan(static_cast<const float *>(scores->data)[i]))
+            return false;
+    return true;
+}
+
+/* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
+static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const bs_router_info *info = &c->graph->routers[l->callback];
+    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + l->first;
+    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+    uint8_t *asked = s->pinned + s->layout.asked;
+    const size_t width = 4 * (size_t)score->dim[0];
+    bs_device_decision d;
+    int32_t first, rows;
+    bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
+    if (!c->callbacks[l->callback].function)
+        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
+    if (status != BS_OK || rows == 0)
+        return status;
+    status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
+                                           (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
+                         "copying scores from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_session_settle(s, error);
+    if (status != BS_OK)
+        return status;
+    const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
+    int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
+    float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
+    memset(chosen, 0xff, 4 * (size_t)rows);
+    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (status == BS_OK && !bs_cu_answer_is_sound(info->desc, &view, rows, chosen, gates))
+        status = BS_ERROR_DATA;
+    if (status != BS_OK)
+        return bs_fail(error, status, "route \"%s\": %s", info->desc->name, bs_status_text(status));
+    bs_device_decision_place(c->plan, l->callback, &d);
+    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d.chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
+                         "copying an answer to the device", error);
+    return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
+}
+
+static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const cudaStream_t stream = s->device->stream;
+    bs_status status = BS_OK;
+    if (l->callback)
+        status = bs_cu_ask(s, l, error);
+    if (l->blocks == 0 || status != BS_OK)
+        return status;
+    if (l->kernel == BS_CU_none)
+        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
+                  l->count);
+    else
+        bs_cu_launch_kernel(s->program, *l, s->threads, stream);
+    return bs_cu_launched(error);
+}
+
+static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t k = 0; k < s->launches.count && status == BS_OK; k++)
+        if (s->launches.list[k].instr >= first && s->launches.list[k].instr < end)
+            status = bs_cu_run_launch(s, &s->launches.list[k], error);
+    return status;
+}
+
+static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
 {
     const bool same = bs_cu_is_lowered(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
@@ -374,10 +475,15 @@ static bs_status bs_cu_session_submit(bs_device_session *s, bs_error *error)
     }
     if (status == BS_OK)
         status = bs_cu_copy_bound(s, true, error);
-    if (status == BS_OK)
-        status = bs_cu_queue(s, error);
-    if (status == BS_OK)
-        status = bs_cu_copy_bound(s, false, error);
+    if (status != BS_OK)
+        return status;
+    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
+    return bs_cu_launched(error);
+}
+
+static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
+{
+    bs_status status = bs_cu_copy_bound(s, false, error);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
                                              cudaMemcpyDeviceToHost, s->device->stream),
@@ -385,6 +491,61 @@ static bs_status bs_cu_session_submit(bs_device_session *s, bs_error *error)
     const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
     return status == BS_OK ? marked : status;
 }
+
+/* ---------------------------------------------------------------------------------- weights that come and go */
+
+static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
+{
+    const bs_part *p = &s->client->plan->parts[part];
+    int32_t at = 0; /* in the table: parts with steps, region by region */
+    for (int32_t k = 0; k < s->launches.count; k++)
+        if (s->launches.list[k].kernel == BS_CU_none && s->client->plan->instrs[s->launches.list[k].instr].node == p->region)
+            at = s->launches.list[k].first;
+    for (int32_t k = 0; k < part; k++)
+        at += s->client->plan->parts[k].region == p->region && s->client->plan->parts[k].count > 0;
+    const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count, s->client->plan->domains[p->domain].tile_rows);
+    const bs_cu_launch l = {BS_CU_none, at, 1, 0, 0, (int32_t)tiles};
+    return bs_cu_run_launch(s, &l, error);
+}
+
+/* What was queued is over whenever this is called: the number may be written. */
+static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
+{
+    const uint64_t at = s->layout.units_at + (uint64_t)unit * sizeof(uint64_t);
+    *reinterpret_cast<uint64_t *>(s->pinned + s->layout.tables_pinned + at) = (uint64_t)(uintptr_t)weights;
+    return bs_cu_upload(s, at, sizeof(uint64_t), error);
+}
+
+/* The status of the run so far, then the counts. */
+static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node, bs_error *error)
+{
+    bs_device_decision d;
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    bs_device_decision_place(s->client->plan, router, &d);
+    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->device->stream),
+                                   "copying the status from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d.counts, (size_t)d.paths * sizeof *told,
+                                             cudaMemcpyDeviceToHost, s->device->stream),
+                             "copying a decision from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_session_settle(s, error);
+    if (status != BS_OK)
+        return status;
+    memcpy(counts, told + 2, (size_t)d.paths * sizeof *counts);
+    *node = told[0] ? told[1] : *node;
+    return (bs_status)told[0];
+}
+
+static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
+    return status == BS_OK ? bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL) : status;
+}
+
+/* ------------------------------------------------------------------------------------------------- the end */
 
 /* What routers decided, for bs_decision_get. */
 static void bs_cu_tell(bs_device_session *s)
@@ -438,6 +599,8 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
 }
 
 const bs_device_api bs_cu_api = {bs_cu_session_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
-                                        bs_cu_session_zero, bs_cu_session_submit, bs_cu_session_wait};
+                                        bs_cu_session_zero, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
+                                        bs_cu_session_wait, bs_cu_session_part, bs_cu_session_place, bs_cu_session_learn,
+                                        bs_cu_session_settle, bs_cu_session_copy};
 
 #endif

@@ -1,7 +1,8 @@
 /* conv_scalar.c: the convolution kernels of one tier, portable C.
  *
  * Owns:      the tier's kernel table.
- * Relies on: the templates (*.inc) and simd_scalar.h.
+ * Relies on: the templates (*.inc) and simd_scalar.h. The plain ones of two: this tier is in every build and runs
+ *            only where no other does, so it should be small; the bits are those of the unrolled ones.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_scalar.h.
  */
 #include "conv_internal.h"
@@ -11,10 +12,10 @@
 
 #include "repeat.h"
 
-#include "conv_epilogue.inc"
+#include "conv_epilogue_plain.inc"
 #include "conv_outer.inc"
 #include "conv_depthwise.inc"
-#include "conv_winograd.inc"
+#include "conv_winograd_plain.inc"
 
 static const bs_conv_kernels bs_conv_table_scalar = {
     .lanes = BS_LANES,

@@ -43,6 +43,46 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
+/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
+typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
+                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
+ * or the bytes of a sample where `type` is char. */
+#define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
+    bs_line_pair ring[5];                                                                                        \
+    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
+        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
+        type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
+        int32_t made = -3;                                                                                       \
+        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
+            const bs_line_pair *r[5];                                                                            \
+            for (int32_t i = 0; i < 5; i++) {                                                                    \
+                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
+                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
+                if (row > made)                                                                                  \
+                    enlarge(t, row, x, count, lines);                                                            \
+                made = row > made ? row : made;                                                                  \
+                r[i] = lines;                                                                                    \
+            }                                                                                                    \
+            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
+            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+        }                                                                                                        \
+    }
+
+/* Once for each type and tier, or, where the build asks for few bytes (-Os), once. */
+#ifdef __OPTIMIZE_SIZE__
+static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, bs_bicubic_vertical *vertical,
+                             ptrdiff_t sample_bytes, float high)
+{
+    BS_BICUBIC_BODY(char, sample_bytes, enlarge, vertical)
+}
+#define BS_BICUBIC_RUN(type, enlarge, vertical) bs_bicubic2x_any(t, enlarge, vertical, sizeof(type), high);
+#else
+#define BS_BICUBIC_RUN(type, enlarge, vertical) BS_BICUBIC_BODY(type, 1, enlarge, vertical)
+#endif
+
 /* -------------------------------------------------------------------------------------------------- tiers */
 
 #include "simd_scalar.h"
@@ -97,6 +137,8 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
     return &scalar;
 }
 #undef BS_ELEMENTWISE_TABLE
+#undef BS_BICUBIC_RUN
+#undef BS_BICUBIC_BODY
 
 /* ----------------------------------------------------------------------------------------------- dispatch */
 

@@ -68,6 +68,7 @@
 #undef BS_OUTER_QUADS
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
 #undef BS_QUAD_2
 #undef BS_QUAD_1_0
@@ -92,6 +93,8 @@
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE

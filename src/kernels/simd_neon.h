@@ -33,6 +33,7 @@
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
 #define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 

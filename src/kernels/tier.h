@@ -28,8 +28,13 @@
 #endif
 
 /* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels. */
+ * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
 #define BS_INLINE __attribute__((always_inline))
 #define BS_OUTLINE __attribute__((noinline))
+#ifdef __OPTIMIZE_SIZE__
+#define BS_INLINE_IF_FAST BS_OUTLINE
+#else
+#define BS_INLINE_IF_FAST inline BS_INLINE
+#endif
 
 #endif
