@@ -44,6 +44,7 @@ enum {
 };
 
 enum {
+    BS_CU_CONV_JOB = 96,      /* bytes of the workspace for the job */
     BS_CU_CONV_PIXELS = 256,  /* outputs of a tile of conv2d: 64 threads with 4 each */
     BS_CU_CONV_MOST = 20,     /* channels of a chunk: 307 pixels of a window in the workspace */
     BS_CU_TENSOR_PIXELS = 512,
@@ -51,7 +52,7 @@ enum {
 };
 
 /* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both sides
- * lie one after the other. */
+ * lie one after the other. It lies in shared memory, because registers are for sums. */
 struct bs_cu_conv {
     const uint8_t *in; /* first sample of the first window */
     uint8_t *out;
@@ -61,7 +62,7 @@ struct bs_cu_conv {
     int32_t kernel_h, kernel_w;
     int32_t in_c, out_c; /* channels of a group */
     const uint8_t *weights;
-    const bs_cu_tile *tile; /* for what is needed rarely: it costs no registers */
+    const float *bias;
     const bs_device_step *step;
 };
 
@@ -125,7 +126,7 @@ static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
 static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
 {
     bs_cu_conv_chunk(s, in_c);
-    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, BS_CU_WORKSPACE / 4 / s->p[BS_CU_CONV_PIXEL].i))
+    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i))
         return false;
     const int64_t blocks = (out_c + 7) / 8, quads = (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 3) / 4;
     s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, BS_CU_THREADS / (quads > 32 ? 64 : 32)), 1);
@@ -141,7 +142,7 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
     const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
     const int32_t pixel = in_c % 32 == 0 ? in_c + 8 : in_c;
     const bool half = n->in[0].dtype == BS_F16;
-    const int64_t room = (BS_CU_WORKSPACE - 16 * steps) / (2 * pixel);
+    const int64_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB - 16 * steps) / (2 * pixel);
     if (!(half && n->in[0].place == BS_AT_TILE) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
         (!half || s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i >= 32 || h * w < 32)) {
         s->p[BS_CU_CONV_PIXEL].i = pixel;
@@ -216,13 +217,12 @@ struct bs_cu_conv_end {
 __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
 {
     const float param = c.step->p[BS_CU_CONV_PARAM].f;
-    const float *bias = reinterpret_cast<const float *>(bs_cu_prepared(*c.tile, c.step) + bs_cu_conv_p(c, BS_CU_CONV_BIAS));
-    bs_cu_conv_end e = {bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
+    bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
     switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
     case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
-    case BS_PRELU: e.slopes = bias + (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) * c.out_c + 15) / 16 * 16; break;
+    case BS_PRELU: e.slopes = c.bias + (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) * c.out_c + 15) / 16 * 16; break;
     case BS_CLIP:
         e.slope = 0.0f;
         e.high = param == 0.0f ? 1.0f : param;
@@ -261,9 +261,22 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     c.in_c = x.dim[0] / groups;
     c.out_c = y.dim[0] / groups;
     c.weights = bs_cu_prepared(t, s);
-    c.tile = &t;
+    c.bias = reinterpret_cast<const float *>(c.weights + s->p[BS_CU_CONV_BIAS].i);
     c.step = s;
     return c;
+}
+
+/* Puts the job where all threads see it. */
+__device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &t, const bs_cu_conv &c)
+{
+    bs_cu_conv *shared = reinterpret_cast<bs_cu_conv *>(t.workspace);
+    static_assert(sizeof *shared <= BS_CU_CONV_JOB, "the job has its room");
+    BS_CU_ASSUME_SHARED(shared);
+    __syncthreads(); /* the last one is done with */
+    if (threadIdx.x == 0)
+        *shared = c;
+    __syncthreads();
+    return *shared;
 }
 
 /* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
@@ -475,7 +488,7 @@ __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c,
 /* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group, pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
-    float *window = reinterpret_cast<float *>(t.workspace);
+    float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
     const int32_t quads = bs_cu_conv_p(c, BS_CU_CONV_TILE_H) * bs_cu_conv_p(c, BS_CU_CONV_TILE_W) > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
@@ -523,7 +536,7 @@ __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_ste
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_direct(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+            bs_cu_conv_direct(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
     }
 }
 
@@ -538,7 +551,7 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
             bs_cu_zero_margin(y);
         if (!bs_cu_conv_sound(t, s, x, y))
             continue;
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
         const int32_t taps = c.kernel_h * c.kernel_w, vectors = (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors; i += (int64_t)w.parts * threads) {
@@ -713,7 +726,7 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
         else if (together == 3)
             bs_cu_conv_product<MT, NEAR ? 3 : 2, NEAR>(c, v, p, base, first);
         else
-            bs_cu_conv_product<MT, NEAR ? 4 : 2, NEAR>(c, v, p, base, first);
+            bs_cu_conv_product<MT, MT == 4 ? 3 : NEAR ? 4 : 2, NEAR>(c, v, p, base, first);
     }
 }
 
@@ -771,7 +784,7 @@ __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu
     if (TILE) {
         const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
         const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
-        if (fours * 12 <= twos * 7)
+        if (together < 4 && fours * 12 <= twos * 7)
             bs_cu_conv_products<4, true>(c, v, p, together);
         else
             bs_cu_conv_products<2, true>(c, v, p, together);
@@ -786,11 +799,12 @@ __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu
 template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
     const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
-    int32_t *table = reinterpret_cast<int32_t *>(t.workspace);
+    int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
+    BS_CU_ASSUME_SHARED(table);
     bs_cu_conv_window v;
     v.steps = (c.kernel_h * c.kernel_w * c.in_c + 15) / 16;
     v.table = table;
-    __half *room = reinterpret_cast<__half *>(t.workspace + 16 * v.steps);
+    __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
@@ -819,13 +833,18 @@ template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor_rows(cons
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
     }
 }
 
 __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_conv_tensor_rows<false>(t, s, w); }
 
-__device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_conv_tensor_rows<true>(t, s, w); }
+/* Only in a region: a launch of its own would be nothing but code. */
+__device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    if (t.scratch != NULL)
+        bs_cu_conv_tensor_rows<true>(t, s, w);
+}
 
 /* ------------------------------------------------------------------------------------------------ plain loops */
 
@@ -856,7 +875,7 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
         const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
         const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
         if (w.part == 0)
@@ -972,21 +991,28 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
     return c;
 }
 
+/* A call of its own: where phases are told apart there are no registers for the rest. */
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    return bs_cu_conv_direct(t, c, part, parts);
+}
+
 __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t pad = s->p[BS_CU_CONV_PAD_H].i, phases = s->p[BS_CU_CONV_UP].i * s->p[BS_CU_CONV_UP].i;
-    const bool plain = s->p[BS_CU_CONV_LAYOUT].i == 0;
+    const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         int32_t part = w.part; /* pieces of all phases are dealt out in one row */
-        for (int32_t phase = 0; phase < (plain ? 1 : phases); phase++) { /* looked up again each time: registers are dearer */
+        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) { /* looked up again each time: registers are dearer */
             const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+            const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
             if (w.part == 0 && phase == 0)
                 bs_cu_zero_margin(y);
-            if (plain) {
-                bs_cu_deconv_plain(x, y, bs_cu_conv_of(t, s, x, y), pad, w);
+            if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
+                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
             } else if (bs_cu_conv_sound(t, s, x, y)) {
-                const int32_t pieces = bs_cu_conv_direct(t, bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase), part, w.parts) % w.parts;
-                part = part >= pieces ? part - pieces : part - pieces + w.parts;
+                const bs_cu_conv &job = bs_cu_conv_share(t, bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
+                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
+                part += part < 0 ? w.parts : 0;
             }
         }
     }
