@@ -1,12 +1,15 @@
 # brainstorm: library, examples, tests. `make help` lists the targets.
 #
 # Owns the development build. Users of the library need none of it: they compile brainstorm.c.
-# Needs make and a C compiler; python3 only for `make amalgamate` and parts of `make check`.
+# Needs make and a C compiler; python3 only for `make amalgamate` and parts of `make check`; for the GPU a CUDA toolkit.
 #
 # Variables follow NVIDIA's samples where they mean the same:
 #   TARGET_ARCH=aarch64    cross-build into build/aarch64, tests run under qemu
 #   HOST_COMPILER=...      the compiler for that (a name that ends in g++ stands for its C sibling)
-#   CUDA=1, SMS="87 110"   the CUDA backend and the architectures to build it for (reserved)
+#   CUDA=1, SMS="87 110"   with the CUDA backend, built by nvcc for these architectures, into build/cuda
+#   CUDA=emulated          with the CUDA backend built by the C++ compiler and run by tests/cuda_cpu, into
+#                          build/cuda-emulated: wants the headers of the toolkit, no nvcc, no GPU
+#   CUDA_HOME=...          the toolkit [/usr/local/cuda]
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -18,35 +21,42 @@ HOST_ARCH := $(shell uname -m)
 TARGET_ARCH ?= $(HOST_ARCH)
 BUILD_ROOT := build
 
+ifneq ($(filter-out 1 emulated,$(CUDA)),)
+  $(error CUDA is 1 or emulated, not $(CUDA))
+endif
+VARIANT := $(if $(filter 1,$(CUDA)),/cuda)$(if $(filter emulated,$(CUDA)),/cuda-emulated)
+
 ifeq ($(TARGET_ARCH),$(HOST_ARCH))
-  BUILD ?= $(BUILD_ROOT)
+  BUILD ?= $(BUILD_ROOT)$(VARIANT)
   HOST_COMPILER ?= cc
   RUN ?=
 else
-  BUILD ?= $(BUILD_ROOT)/$(TARGET_ARCH)
+  BUILD ?= $(BUILD_ROOT)/$(TARGET_ARCH)$(VARIANT)
   HOST_COMPILER ?= $(TARGET_ARCH)-linux-gnu-gcc
   RUN ?= $(notdir $(firstword $(shell command -v qemu-$(TARGET_ARCH)-static qemu-$(TARGET_ARCH) 2>/dev/null) qemu-$(TARGET_ARCH)))
-  LDFLAGS += -static
+  LDFLAGS += $(if $(filter 1,$(CUDA)),,-static) # NVIDIA's libraries are shared ones
 endif
 
 ifneq ($(filter default undefined,$(origin CC)),)
   CC := $(patsubst %g++,%gcc,$(patsubst %clang++,%clang,$(HOST_COMPILER)))
+endif
+# The C++ sibling of the C compiler: only the CUDA backend is C++.
+ifneq ($(filter default undefined,$(origin CXX)),)
+  CXX := $(if $(filter cc,$(CC)),c++,$(subst clang,clang++,$(subst gcc,g++,$(CC))))
 endif
 ifneq ($(filter default undefined,$(origin AR)),)
   AR := $(if $(filter $(TARGET_ARCH),$(HOST_ARCH)),ar,$(TARGET_ARCH)-linux-gnu-ar)
 endif
 PYTHON ?= python3
 
-ifeq ($(CUDA),1)
-  $(error CUDA=1 is reserved: this version has no CUDA backend)
-endif
-
 CFLAGS ?= -O3 -g
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
 INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
-COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
-LINK = $(CC) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(LDFLAGS)
+COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
+LINK = $(if $(CUDA),$(CXX),$(CC)) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(CUDA_LDFLAGS) $(LDFLAGS)
 LDLIBS := -lm -lpthread
+
+include tools/cuda.mk
 
 VERSION := $(shell sed -n 's/^\#define BS_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' brainstorm.h | paste -sd. -)
 
@@ -74,31 +84,41 @@ PROGRAMS := $(foreach p,$(PROGRAM_MAINS),$(if $(wildcard $(lastword $(subst :, ,
 EXAMPLE_MODULES := $(filter-out $(foreach p,$(PROGRAM_MAINS),$(lastword $(subst :, ,$(p)))),$(EXAMPLE_SOURCES))
 
 # tests/test_*.{c,sh,py} are tests; what has a main() in bench/ is a benchmark; other C files there are modules.
-TEST_C := $(wildcard tests/test_*.c)
-TEST_SH := $(wildcard tests/test_*.sh)
+# What begins with cuda_ or test_cuda_ is for builds with the CUDA backend.
+CUDA_TESTS := $(wildcard tests/test_cuda_*.c tests/test_cuda_*.sh)
+TEST_C := $(filter-out $(CUDA_TESTS),$(wildcard tests/test_*.c))
+TEST_SH := $(filter-out $(CUDA_TESTS),$(wildcard tests/test_*.sh))
 TEST_PY := $(wildcard tests/test_*.py)
-TEST_MODULES := $(filter-out $(TEST_C),$(wildcard tests/*.c))
+TEST_MODULES := $(filter-out tests/test_% $(if $(CUDA),,tests/cuda_%),$(wildcard tests/*.c))
 BENCH_C := $(if $(wildcard bench/*.c),$(shell grep -l '^int main' bench/*.c))
 BENCH_MODULES := $(filter-out $(BENCH_C),$(wildcard bench/*.c))
 
+# Tests that start no thread: the thread sanitizer would only make them slow.
+THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream y4m)
+
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
-  TESTS := $(filter $(foreach t,$(TEST),tests/$(t).c tests/$(t).sh tests/$(t).py),$(TEST_C) $(TEST_SH) $(TEST_PY))
-  ifeq ($(TESTS),)
+  named = $(filter $(foreach t,$(TEST),tests/$(t).c tests/$(t).sh tests/$(t).py),$(1))
+  TESTS := $(call named,$(TEST_C) $(TEST_SH) $(TEST_PY) $(if $(CUDA),$(CUDA_TESTS)))
+  EMULATED_TESTS := $(if $(CUDA),,$(call named,$(CUDA_TESTS)))
+  ifeq ($(TESTS)$(EMULATED_TESTS),)
     $(error no test is named $(TEST))
   endif
+else ifneq ($(CUDA),)
+  TESTS := $(CUDA_TESTS)
 else
-  # Tests that start no thread: the thread sanitizer would only make them slow.
-  THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream y4m)
-  # Python tests read what the library writes; a cross or sanitized build adds nothing to them.
-  TESTS := $(if $(filter thread,$(SANITIZE)),$(filter-out $(THREADLESS),$(TEST_C)),$(TEST_C)) $(TEST_SH) $(if $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH)),,$(TEST_PY))
+  # Python tests read what the library writes; a cross or sanitized build adds nothing to them. Nor to the emulation:
+  # that is instrumented by CUDA=emulated.
+  OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
+  TESTS := $(if $(filter thread,$(SANITIZE)),$(filter-out $(THREADLESS),$(TEST_C)),$(TEST_C)) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY))
+  EMULATED_TESTS := $(if $(OTHER_BUILD),,$(CUDA_TESTS))
 endif
 
 LIBRARY := $(BUILD)/libbrainstorm.a
 PROGRAM_FILES := $(PROGRAMS:%=$(BUILD)/%)
 TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
-objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
 .PHONY: all demo test test-build test-asan test-ubsan test-tsan test-aarch64 bench bench-preload amalgamate check size \
         install clean help FORCE
@@ -112,10 +132,12 @@ help:
 	@echo 'make test-asan    the tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
 	@echo 'make test-tsan    the tests with the thread sanitizer'
 	@echo 'make test-aarch64 the tests cross-built, under qemu'
+	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
+	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make bench        benchmarks'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
-	@echo 'make amalgamate   generate brainstorm.c from src/'
-	@echo 'make check        brainstorm.c is what src/ gives; strict builds; symbols; installation'
+	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
+	@echo 'make check        both are what src/ gives; strict builds; symbols; installation'
 	@echo 'make size         bytes of brainstorm.c at -Os'
 	@echo 'make install      PREFIX=/usr/local DESTDIR='
 	@echo 'make clean        remove $(BUILD_ROOT)/'
@@ -123,12 +145,12 @@ help:
 # --- how -------------------------------------------------------------------------------------------------
 
 # V=1 shows the commands.
-say = $(if $(V),,@echo '  CC $<' && )
+say = $(if $(V),,@echo '  $(if $(filter %.cu,$<),CUDA,CC) $<' && )
 
 # Rewritten only when compiler or flags change: then everything is built again.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(COMPILE) | $(LINK)' | cmp -s - $@ || echo '$(COMPILE) | $(LINK)' > $@
+	@echo '$(COMPILE) | $(CUDA_COMPILE) | $(LINK)' | cmp -s - $@ || echo '$(COMPILE) | $(CUDA_COMPILE) | $(LINK)' > $@
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -137,7 +159,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 # Lists of members: an archive is made again when a file appears in or vanishes from its folder.
 archive = mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
-$(LIBRARY): $(call objects,$(LIBRARY_SOURCES)) $(BUILD)/members
+$(LIBRARY): $(call objects,$(LIBRARY_SOURCES) $(CUDA_SOURCES)) $(BUILD)/members
 	@$(archive)
 
 # Modules of examples, tests and benchmarks; the linker takes from it what a program uses.
@@ -147,8 +169,8 @@ $(MODULES): $(call objects,$(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES)) 
 
 $(BUILD)/members: FORCE
 	@mkdir -p $(@D)
-	@echo '$(sort $(LIBRARY_SOURCES) $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES))' | cmp -s - $@ || \
-	  echo '$(sort $(LIBRARY_SOURCES) $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES))' > $@
+	@echo '$(sort $(LIBRARY_SOURCES) $(CUDA_SOURCES) $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES))' | cmp -s - $@ || \
+	  echo '$(sort $(LIBRARY_SOURCES) $(CUDA_SOURCES) $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES))' > $@
 
 link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(MODULES) $(LIBRARY) $(LDLIBS) -o $@
 
@@ -172,9 +194,14 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(MODULES) $(LIBRARY)
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
 test-build: $(TEST_FILES) $(PROGRAM_FILES)
 
+# Tests of the CUDA backend run in the emulation, from a build of their own below this one.
 test:
 	@$(MAKE) --no-print-directory -k test-build; built=$$?; \
-	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' sh tests/run.sh $(TESTS)
+	$(if $(EMULATED_TESTS),$(if $(CUDA_HEADERS),$(MAKE) --no-print-directory -k test-build CUDA=emulated \
+	  BUILD='$(BUILD)/cuda-emulated' TEST='$(basename $(notdir $(EMULATED_TESTS)))' || built=1; CUDA_BUILD='$(BUILD)/cuda-emulated') \
+	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)') \
+	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' \
+	  sh tests/run.sh $(TESTS) $(EMULATED_TESTS)
 
 # Slower by 2 (address), 10 (thread) and 20 (qemu): hence the seconds a test may take.
 SANITIZED = CFLAGS='-O2 -g'
@@ -217,7 +244,7 @@ install: $(LIBRARY) $(filter $(BUILD)/brainstorm,$(PROGRAM_FILES))
 	install -m 644 brainstorm.h '$(DESTDIR)$(INCLUDEDIR)/brainstorm.h'
 	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libbrainstorm.a'
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-	    -e 's|@VERSION@|$(VERSION)|' brainstorm.pc.in > $(BUILD)/brainstorm.pc
+	    -e 's|@VERSION@|$(VERSION)|' -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' brainstorm.pc.in > $(BUILD)/brainstorm.pc
 	install -m 644 $(BUILD)/brainstorm.pc '$(DESTDIR)$(LIBDIR)/pkgconfig/brainstorm.pc'
 ifneq ($(filter brainstorm,$(PROGRAMS)),)
 	install -d '$(DESTDIR)$(PREFIX)/bin'

@@ -95,8 +95,10 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
                          BS_MAX_LANES);
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
     if (d->half < 0 || d->half > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
         return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->shared_bytes,
                          BS_DEVICE_WORKSPACE);
@@ -206,7 +208,7 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     else
         say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
-        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm ? "  (winograd)" : "",
+        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
             i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
 }
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # check.sh - what must hold for the files that users copy. `make check` calls it, in the repository's root.
+# (What nvcc makes of brainstorm_cuda.cu: cuda_build.sh.)
 #
-# brainstorm.c is what src/ generates; header and source compile strictly, alone, with every compiler here;
+# brainstorm.c and brainstorm_cuda.cu are what src/ generates; header and source compile strictly, alone, with every compiler here;
 # the parts compile separately; the object asks nothing of the system that the header rules out; what is
 # installed can be used. A check that lacks its tool is skipped and says so.
 set -u
@@ -127,9 +128,9 @@ END
 
 if have "$PYTHON"; then
     check "tools/amalgamate.py tests itself" "$PYTHON" tools/amalgamate.py --self-test
-    check "brainstorm.c is what src/ generates" "$PYTHON" tools/amalgamate.py --check
+    check "brainstorm.c and brainstorm_cuda.cu are what src/ generates" "$PYTHON" tools/amalgamate.py --check
 else
-    skip "brainstorm.c is what src/ generates (no $PYTHON)"
+    skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi
 
 for pair in gcc:g++ clang:clang++; do

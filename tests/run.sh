@@ -10,6 +10,9 @@
 # A script names what it cannot do without in a line `# needs: WORD...`: programs (.sh) or modules (.py).
 # Where one is missing the test is skipped. Scripts find in their environment:
 #   BUILD   where programs are: "$BUILD/brainstorm"      RUN   what to start them with ("" or an emulator)
+#
+# test_cuda_* come from a build with the CUDA backend: $CUDA_BUILD, if that is another one. $CUDA_OBSTACLE says why there
+# is none; then they are skipped.
 set -u
 export BUILD="${BUILD:-build}" RUN="${RUN:-}" PYTHON="${PYTHON:-python3}"
 TIMEOUT="${TIMEOUT:-}"
@@ -75,8 +78,16 @@ if [ "${BUILT:-0}" -ne 0 ]; then
     failed=1
 fi
 
+plain=$BUILD
 for test in "$@"; do
-    name=$(basename "$test" | sed 's/\.[a-z]*$//')
+    name=$(basename "$test" | sed 's/\.[a-z]*$//') BUILD=$plain
+    case $name in
+    test_cuda_*)
+        [ -z "${CUDA_OBSTACLE:-}" ] || { without_cuda=1; continue; }
+        BUILD="${CUDA_BUILD:-$plain}"
+        mkdir -p "$BUILD/tests"
+        ;;
+    esac
     log="$BUILD/tests/$name.log"
     why=$(obstacle "$test")
     if [ -n "$why" ]; then
@@ -93,6 +104,11 @@ for test in "$@"; do
     printf '%-28s %-32s %4d s%s\n' "$name" "$report" $(($(date +%s) - started)) "${note:+  ($note)}"
     [ "$f" -eq 0 ] || tail -n 60 "$log" | sed 's/^/    | /'
 done
+
+if [ "${without_cuda:-0}" -ne 0 ]; then
+    printf '%-28s skipped: %s\n' 'test_cuda_*' "$CUDA_OBSTACLE"
+    skipped=$((skipped + 1))
+fi
 
 if [ "$skipped" -gt 0 ]; then
     echo "$passed passed, $failed failed, $skipped skipped"

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""amalgamate.py - makes brainstorm.c, the one source file that users copy, out of the parts in src/.
+"""amalgamate.py - makes brainstorm.c and brainstorm_cuda.cu, the source files that users copy, out of the parts in src/.
 
-    python3 tools/amalgamate.py               write brainstorm.c
-    python3 tools/amalgamate.py --check       compare it with what src/ gives; name the parts that differ
+    python3 tools/amalgamate.py               write them
+    python3 tools/amalgamate.py --check       compare them with what src/ gives; name the parts that differ
     python3 tools/amalgamate.py --self-test   test this script
 
-Owns the order of text and nothing else: src/ORDER lists every part, bottom to top, and this script puts
-them one after the other. It never moves a line. An #include is treated in one of four ways:
+Owns the order of text and nothing else. It never moves a line.
+
+brainstorm.c: src/ORDER lists every part, bottom to top, and they are put one after the other. An #include is
+treated in one of four ways:
 
     a system header      stays where it is, if it is one of SYSTEM_HEADERS
     a part               becomes a comment: the part stands above already (else: refused)
     a template           its text is put in at every inclusion
     anything else        refused
+
+brainstorm_cuda.cu: what src/cuda/cuda.cu includes, and what that includes, each where it is included first. The
+library's own headers are parts of it as well; an #include stays only of SYSTEM_HEADERS, TOOLKIT_HEADERS and
+TEST_HEADERS.
 
 Needs nothing but Python's standard library (3.6 or later).
 """
@@ -24,10 +30,11 @@ import sys
 import tempfile
 
 PUBLIC_HEADER = "brainstorm.h"
-OUTPUT = "brainstorm.c"
 SOURCE = "src"
 ORDER = "src/ORDER"
+CUDA = "cuda/cuda.cu"
 SOURCE_ENDINGS = (".c", ".h", ".inc")
+CUDA_ENDINGS = (".cu", ".cuh", ".h", ".inc")
 OTHER_SOURCES = ("cuda/",)  # folders of src/ that are not parts of brainstorm.c
 
 # What the library may ask of the system. stdlib.h is missing on purpose: nothing allocates, nothing exits.
@@ -41,6 +48,10 @@ SYSTEM_HEADERS = {
     "arm_neon.h", "asm/hwcap.h", "cpuid.h", "immintrin.h", "sys/auxv.h",
 }
 
+# What brainstorm_cuda.cu may ask beyond that; no header of C++ itself.
+TOOLKIT_HEADERS = {"cublas_v2.h", "cuda_bf16.h", "cuda_fp16.h", "cuda_runtime.h", "mma.h"}
+TEST_HEADERS = {"cuda_cpu.h"}  # behind BS_CUDA_CPU: users neither need nor get it
+
 # Feature macros count only before the first system header, so the file opens with them. A part that needs
 # one defines it too, with the same value, in order to compile alone.
 FEATURES = {"_POSIX_C_SOURCE": "200809L"}
@@ -51,6 +62,18 @@ FEATURE = re.compile(r'^\s*#\s*define\s+(?P<name>_[A-Z0-9_]+_SOURCE)\b\s*(?P<val
 PRIVATE = re.compile(r'^static\b[^;=(]*?\b(?P<name>[a-z]\w*)\(')
 VERSION = re.compile(r'^#define BS_VERSION_(MAJOR|MINOR|PATCH) (\d+)\s*$', re.MULTILINE)
 WIDTH = 100
+
+
+# In one file the compilers miss a use of every inline function of the headers, which they do not beside them.
+QUIET = """
+#if defined(__NVCC_DIAG_PRAGMA_SUPPORT__)
+#pragma nv_diag_suppress 177
+#elif defined(__CUDACC__)
+#pragma diag_suppress 177
+#elif defined(__clang__)
+#pragma clang diagnostic ignored "-Wunused-function"
+#endif
+"""
 
 
 class Refused(Exception):
@@ -107,20 +130,22 @@ class Tree:
                     raise Refused("%s/%s: a static %s is in %s/%s too: rename one" % (
                         SOURCE, part.name, found.group("name"), SOURCE, owner[found.group("name")]))
 
-    def version(self):
-        found = dict(VERSION.findall(read(self.root, PUBLIC_HEADER)))
-        if sorted(found) != ["MAJOR", "MINOR", "PATCH"]:
-            raise Refused("%s: BS_VERSION_MAJOR, _MINOR, _PATCH not found" % PUBLIC_HEADER)
-        return found["MAJOR"], found["MINOR"], found["PATCH"]
 
-    def digest(self):
-        """sha256 over name, length and bytes of every part, in order."""
-        total = hashlib.sha256()
-        for part in self.parts:
-            data = part.text.encode("utf-8")
-            total.update(("%s %d\n" % (part.name, len(data))).encode("utf-8"))
-            total.update(data)
-        return total.hexdigest()
+def version(root):
+    found = dict(VERSION.findall(read(root, PUBLIC_HEADER)))
+    if sorted(found) != ["MAJOR", "MINOR", "PATCH"]:
+        raise Refused("%s: BS_VERSION_MAJOR, _MINOR, _PATCH not found" % PUBLIC_HEADER)
+    return found["MAJOR"], found["MINOR"], found["PATCH"]
+
+
+def digest(parts):
+    """sha256 over name, length and bytes of every part, in order."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.text.encode("utf-8")
+        total.update(("%s %d\n" % (part.name, len(data))).encode("utf-8"))
+        total.update(data)
+    return total.hexdigest()
 
 
 def read(root, name):
@@ -135,43 +160,38 @@ def read(root, name):
 
 
 class Generator:
-    """Turns a tree into the text of OUTPUT."""
+    """Turns parts into the text of one output. Which parts, and what becomes of an #include of one, is the subclass's."""
 
-    def __init__(self, tree):
-        self.tree = tree
-        self.done = set()  # parts that stand in the output already
-        self.used = set()  # templates that were put in at least once
+    output, system_headers, features = None, SYSTEM_HEADERS, {}
+
+    def __init__(self, root):
+        self.root = root
 
     def generate(self):
-        pieces = [self._top()]
-        for part in self.tree.parts:
-            if part.is_template:
-                continue
-            pieces.append("\n%s\n%s%s\n" % (begin(part.name), self._expand(part, [part.name]), end(part.name)))
-            self.done.add(part.name)
-        for part in self.tree.parts:
-            if part.is_template and part.name not in self.used:
-                raise Refused("%s/%s: a template that nothing includes" % (SOURCE, part.name))
-        return "".join(pieces)
+        body = self._body()
+        return self._top() + body
 
     def _top(self):
-        major, minor, patch = self.tree.version()
-        text = "/* brainstorm.c - %s.%s.%s.   MIT licence, see LICENSE.   Documentation: %s\n" % (
-            major, minor, patch, PUBLIC_HEADER)
+        major, minor, patch = version(self.root)
+        text = "/* %s - %s.%s.%s.   MIT licence, see LICENSE.   Documentation: %s\n" % (
+            self.output, major, minor, patch, PUBLIC_HEADER)
         text += " * Generated from %s/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.\n" % SOURCE
-        text += " * sha256 of the parts: %s\n */\n" % self.tree.digest()
-        for name, value in sorted(FEATURES.items()):
+        text += " * sha256 of the parts: %s\n */\n" % digest(self.parts)
+        for name, value in sorted(self.features.items()):
             text += "#if !defined(%s) && !defined(BS_NO_POSIX)\n#define %s %s\n#endif\n" % (name, name, value)
         text += '#include "%s"\n\n' % PUBLIC_HEADER
         text += "#if BS_VERSION_MAJOR != %s || BS_VERSION_MINOR != %s || BS_VERSION_PATCH != %s\n" % (major, minor, patch)
-        return text + '#error "%s and %s are of different versions"\n#endif\n' % (PUBLIC_HEADER, OUTPUT)
+        return text + '#error "%s and %s are of different versions"\n#endif\n' % (PUBLIC_HEADER, self.output)
+
+    def _framed(self, part):
+        return "%s\n%s%s\n" % (begin(part.name), self._expand(part, [part.name]), end(part.name))
 
     def _expand(self, part, stack):
         lines = []
         for number, line in enumerate(part.text.splitlines(), 1):
             where = "%s/%s:%d" % (SOURCE, part.name, number)
             feature = FEATURE.match(line)
-            if feature and FEATURES.get(feature.group("name")) != feature.group("value"):
+            if feature and self.features.get(feature.group("name")) != feature.group("value"):
                 raise Refused("%s: %s is not among the FEATURES of this script" % (where, line.strip()))
             include = INCLUDE.match(line)
             lines.append(self._include(include.group("target"), part, where, stack, line) if include else line)
@@ -182,15 +202,59 @@ class Generator:
         if not found:
             raise Refused("%s: cannot tell what this includes: %s" % (where, line.strip()))
         if found.group("system"):
-            if found.group("system") not in SYSTEM_HEADERS:
+            if found.group("system") not in self.system_headers:
                 raise Refused("%s: <%s> is not among the SYSTEM_HEADERS of this script" % (where, found.group("system")))
             return line
-        name = self._resolve(found.group("project"), part, where)
-        if name != PUBLIC_HEADER and self.tree.by_name[name].is_template:
+        name = found.group("project")
+        if os.path.normpath(name) == PUBLIC_HEADER:
+            return comment(PUBLIC_HEADER)
+        return self._part(name, part, where, stack, line)
+
+    def _resolve(self, target, part):
+        """As the compiler with -I. -Isrc: beside the including file, at the root, in src/. None: no part."""
+        beside = os.path.normpath(os.path.join(os.path.dirname(part.name), target)).replace(os.sep, "/")
+        for name in (beside, os.path.normpath(target).replace(os.sep, "/")):
+            name = name[len(SOURCE) + 1:] if name.startswith(SOURCE + "/") else name
+            if self._has(name):
+                return name
+        return None
+
+
+class Library(Generator):
+    """brainstorm.c: the parts of src/ORDER in that order."""
+
+    output, features = "brainstorm.c", FEATURES
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.tree = Tree(root)
+        self.parts = self.tree.parts
+        self.done = set()  # parts that stand in the output already
+        self.used = set()  # templates that were put in at least once
+
+    def _has(self, name):
+        return name in self.tree.by_name
+
+    def _body(self):
+        pieces = []
+        for part in self.parts:
+            if not part.is_template:
+                pieces.append("\n" + self._framed(part))
+                self.done.add(part.name)
+        for part in self.parts:
+            if part.is_template and part.name not in self.used:
+                raise Refused("%s/%s: a template that nothing includes" % (SOURCE, part.name))
+        return "".join(pieces)
+
+    def _part(self, target, part, where, stack, line):
+        name = self._resolve(target, part)
+        if not name:
+            raise Refused('%s: "%s" is not listed in %s' % (where, target, ORDER))
+        if self.tree.by_name[name].is_template:
             return self._template(name, where, stack)
-        if name != PUBLIC_HEADER and name not in self.done:
+        if name not in self.done:
             raise Refused("%s: needs %s, which %s lists later" % (where, name, ORDER))
-        return '/* #include "%s" */' % name
+        return comment(name)
 
     def _template(self, name, where, stack):
         if name in stack:
@@ -199,16 +263,45 @@ class Generator:
         body = self._expand(self.tree.by_name[name], stack + [name])
         return "/* --- template %s --- */\n%s/* --- end of template %s --- */" % (name, body, name)
 
-    def _resolve(self, target, part, where):
-        """As the compiler with -I. -Isrc: beside the including file, at the root, in src/."""
-        if os.path.normpath(target) == PUBLIC_HEADER:
-            return PUBLIC_HEADER
-        beside = os.path.normpath(os.path.join(os.path.dirname(part.name), target)).replace(os.sep, "/")
-        for name in (beside, os.path.normpath(target).replace(os.sep, "/")):
-            name = name[len(SOURCE) + 1:] if name.startswith(SOURCE + "/") else name
-            if name in self.tree.by_name:
-                return name
-        raise Refused('%s: "%s" is not listed in %s' % (where, target, ORDER))
+
+class Backend(Generator):
+    """brainstorm_cuda.cu: what cuda.cu includes, each part once, where it is included first."""
+
+    output, system_headers = "brainstorm_cuda.cu", SYSTEM_HEADERS | TOOLKIT_HEADERS
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.parts = []
+
+    def _top(self):
+        return super()._top() + QUIET
+
+    def _has(self, name):
+        return os.path.isfile(os.path.join(self.root, SOURCE, name))
+
+    def _load(self, name):
+        part = Part(name, False, read(self.root, SOURCE + "/" + name))
+        self.parts.append(part)
+        return part
+
+    def _body(self):
+        body = "\n" + self._framed(self._load(CUDA))
+        known = {part.name for part in self.parts}
+        folder = os.path.dirname(CUDA)
+        for file in sorted(os.listdir(os.path.join(self.root, SOURCE, folder))):
+            if file.endswith(CUDA_ENDINGS) and folder + "/" + file not in known:
+                raise Refused("%s/%s/%s: nothing that %s/%s includes includes it" % (SOURCE, folder, file, SOURCE, CUDA))
+        return body
+
+    def _part(self, target, part, where, stack, line):
+        if target in TEST_HEADERS:
+            return line
+        name = self._resolve(target, part)
+        if not name:
+            raise Refused('%s: "%s" is not in %s/' % (where, target, SOURCE))
+        if name in (known.name for known in self.parts):
+            return comment(name)
+        return self._framed(self._load(name)).rstrip("\n")
 
 
 def banner(word, name):
@@ -223,53 +316,64 @@ def end(name):
     return banner("end", name)
 
 
+def comment(name):
+    return '/* #include "%s" */' % name
+
+
 BANNER = re.compile(r"^/\* ==== (begin|end) (\S+) =* \*/$")
 
 
 def split(text):
     """The output as {part: text}, what stands outside every part under \"the top\"."""
-    sections, current = {"the top": ""}, "the top"
+    sections, inside = {"the top": ""}, ["the top"]
     for line in text.splitlines(True):
         mark = BANNER.match(line.rstrip("\n"))
-        if mark:
-            current = mark.group(2) if mark.group(1) == "begin" else "the top"
-        sections[current] = sections.get(current, "") + line
+        if mark and mark.group(1) == "begin":
+            inside.append(mark.group(2))
+        sections[inside[-1]] = sections.get(inside[-1], "") + line
+        if mark and mark.group(1) == "end" and inside[-1] == mark.group(2):
+            inside.pop()
     return sections
 
 
-def differences(committed, generated):
+def differences(committed, generated, output):
     """One line a section that is not the same."""
     old, new = split(committed), split(generated)
-    lines = ["%s: missing in %s" % (name, OUTPUT) for name in new if name not in old]
-    lines += ["%s: only in %s" % (name, OUTPUT) for name in old if name not in new]
+    lines = ["%s: missing in %s" % (name, output) for name in new if name not in old]
+    lines += ["%s: only in %s" % (name, output) for name in old if name not in new]
     lines += ["%s: differs" % name for name in new if name in old and old[name] != new[name]]
     if not lines and committed != generated:
         lines = ["the order of the parts differs"]
     return lines
 
 
-def generate(root):
-    return Generator(Tree(root)).generate()
+def outputs(root):
+    for generator in (Library, Backend):
+        yield generator.output, generator(root).generate()
 
 
 def write(root):
-    path, text = os.path.join(root, OUTPUT), generate(root)
-    if os.path.exists(path) and read(root, OUTPUT) == text:
-        print("%s is up to date" % OUTPUT)
-        return 0
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-    print("%s: %d lines" % (OUTPUT, text.count("\n")))
+    for output, text in outputs(root):
+        path = os.path.join(root, output)
+        if os.path.exists(path) and read(root, output) == text:
+            print("%s is up to date" % output)
+            continue
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        print("%s: %d lines" % (output, text.count("\n")))
     return 0
 
 
 def check(root):
-    lines = differences(read(root, OUTPUT), generate(root))
-    for line in lines:
-        print(line)
-    if lines:
-        print("%s is not what %s/ gives: run `make amalgamate`" % (OUTPUT, SOURCE))
-    return 1 if lines else 0
+    wrong = 0
+    for output, text in outputs(root):
+        lines = differences(read(root, output), text, output)
+        for line in lines:
+            print(line)
+        if lines:
+            print("%s is not what %s/ gives: run `make amalgamate`" % (output, SOURCE))
+        wrong |= bool(lines)
+    return int(wrong)
 
 
 # ---------------------------------------------------------------------------------------------- self-test
@@ -287,6 +391,10 @@ def sample(changes):
         "src/x/b.c": '#include "../a.h"\n#define NAME b1\n#include "lanes.inc"\n#undef NAME\n'
                      '#define NAME b2\n#  include "../lanes.inc" /* again */\n',
         "src/c.c": '#include "a.h"\n#include <string.h>\nint c;\n',
+        "src/cuda/cuda.cu": '#include "cuda/one.cuh"\n#include "two.cuh"\n',
+        "src/cuda/one.cuh": '#ifdef BS_CUDA_CPU\n#include "cuda_cpu.h"\n#endif\n#include <cuda_runtime.h>\nextern "C" {\n'
+                            '#include "a.h"\n}\nint one;\n',
+        "src/cuda/two.cuh": '#include "cuda/one.cuh"\n#include "../a.h"\nint two;\n',
     }
     files.update(changes)
     return {name: text for name, text in files.items() if text is not None}
@@ -313,14 +421,14 @@ class Sample:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(text)
 
-    def text(self):
-        return generate(self.folder.name)
+    def text(self, generator=Library):
+        return generator(self.folder.name).generate()
 
 
-def refuses(words, changes):
+def refuses(words, changes, generator=Library):
     with Sample(changes) as tree:
         try:
-            tree.text()
+            tree.text(generator)
         except Refused as refusal:
             assert words in str(refusal), "refused, but with: %s" % refusal
             return
@@ -404,13 +512,43 @@ def test_check_names_the_part():
         old = tree.text()
         tree.put("src/c.c", "int changed;\n")
         new = tree.text()
-        assert differences(old, old) == []
-        assert differences(old, new) == ["the top: differs", "src/c.c: differs"]  # the top has the hash
-        assert "src/c.c: differs" in differences(old.replace("int c;", "int edited;"), old)
+        assert differences(old, old, "brainstorm.c") == []
+        assert differences(old, new, "brainstorm.c") == ["the top: differs", "src/c.c: differs"]  # the top has the hash
+        assert "src/c.c: differs" in differences(old.replace("int c;", "int edited;"), old, "brainstorm.c")
         tree.put("src/d.c", "int d;\n")
         tree.put(ORDER, tree.files[ORDER] + "d.c\n")
-        assert "src/d.c: missing in brainstorm.c" in differences(old, tree.text())
-        assert "src/d.c: only in brainstorm.c" in differences(tree.text(), old)
+        assert "src/d.c: missing in brainstorm.c" in differences(old, tree.text(), "brainstorm.c")
+        assert "src/d.c: only in brainstorm.c" in differences(tree.text(), old, "brainstorm.c")
+
+
+def test_backend_is_nested_each_once():
+    with Sample() as tree:
+        text = tree.text(Backend)
+    places = [text.index(words) for words in (
+        '#include "brainstorm.h"', begin("cuda/cuda.cu"), begin("cuda/one.cuh"), '#include "cuda_cpu.h"',
+        "#include <cuda_runtime.h>", 'extern "C" {', begin("a.h"), "int a(void);", end("a.h"), "int one;",
+        begin("cuda/two.cuh"), comment("cuda/one.cuh"), comment("a.h"), "int two;", end("cuda/cuda.cu"))]
+    assert places == sorted(places)
+    assert text.count("int a(void);") == 1 and text.count("int one;") == 1
+    assert text.startswith("/* brainstorm_cuda.cu - 1.2.3.") and "_POSIX_C_SOURCE" not in text
+
+
+def test_backend_refuses():
+    refuses('src/cuda/cuda.cu:1: "no.cuh" is not in src/', {"src/cuda/cuda.cu": '#include "no.cuh"\n'}, Backend)
+    refuses("src/cuda/two.cuh:1: <vector>", {"src/cuda/two.cuh": "#include <vector>\n"}, Backend)
+    refuses("src/cuda/three.cuh: nothing", {"src/cuda/three.cuh": "int three;\n"}, Backend)
+    refuses("src/c.c:1: <cuda_runtime.h>", {"src/c.c": "#include <cuda_runtime.h>\n"})
+    refuses("src/cuda/cuda.cu: no such file", {"src/cuda/cuda.cu": None}, Backend)
+
+
+def test_backend_check_names_the_part():
+    with Sample() as tree:
+        old = tree.text(Backend)
+        tree.put("src/a.h", "int changed;\n")
+        new = tree.text(Backend)
+        assert differences(old, old, Backend.output) == []
+        assert differences(old, new, Backend.output) == ["the top: differs", "src/a.h: differs"]
+        assert [output for output, _ in outputs(tree.folder.name)] == ["brainstorm.c", "brainstorm_cuda.cu"]
 
 
 def self_test():
@@ -429,8 +567,8 @@ def self_test():
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Makes brainstorm.c out of the parts in src/.")
-    parser.add_argument("--check", action="store_true", help="compare only; exit status 1 when brainstorm.c differs")
+    parser = argparse.ArgumentParser(description="Makes brainstorm.c and brainstorm_cuda.cu out of the parts in src/.")
+    parser.add_argument("--check", action="store_true", help="compare only; exit status 1 when one differs")
     parser.add_argument("--self-test", action="store_true", help="test this script")
     options = parser.parse_args()
     if options.self_test:

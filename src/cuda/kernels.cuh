@@ -19,7 +19,9 @@
     /* op_lines.cuh; reduce_axis is the op reduce */     \
     X(softmax) X(layer_norm) X(reduce_axis) X(argmax) X(topk) \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
-    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
+    /* op_conv.cuh */                                    \
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d)
 
 /* They see all rows of a router at once: op_route.cuh. */
 #define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)

@@ -3,6 +3,7 @@
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
+#include "cuda/op_conv.cuh"
 #include "cuda/op_binary.cuh"
 #include "cuda/op_convert.cuh"
 #include "cuda/op_elementwise.cuh"
@@ -20,7 +21,8 @@
     X(add) X(sub) X(mul) X(convert)                                        \
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
     X(softmax) X(layer_norm) X(argmax) X(topk)                             \
-    X(pool2d) X(resize) X(patch_features)
+    X(pool2d) X(resize) X(patch_features)                                  \
+    X(conv2d) X(deconv2d)
 
 struct bs_cu_column {
     const char *op;

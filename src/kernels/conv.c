@@ -13,6 +13,7 @@ static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
     case BS_TIER_AVX2: return bs_conv_kernels_avx2();
     case BS_TIER_AVX512: return bs_conv_kernels_avx512();
     case BS_TIER_NEON: return bs_conv_kernels_neon();
+    case BS_TIER_CUDA: break;
     case BS_TIER_AUTO: break;
     }
     return NULL;
@@ -20,7 +21,7 @@ static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
 {
-    return bs_conv_kernels_of(tier) && bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
+    return (tier == BS_TIER_CUDA || bs_conv_kernels_of(tier)) && bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
 }
 
 size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)

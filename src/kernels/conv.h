@@ -27,7 +27,8 @@
 
 typedef enum bs_conv_algorithm {
     BS_CONV_DIRECT = 0,   /* any geometry */
-    BS_CONV_WINOGRAD4 = 1 /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
+    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
+    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
 } bs_conv_algorithm;
 
 typedef enum bs_conv_activation {

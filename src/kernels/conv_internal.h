@@ -19,6 +19,7 @@ typedef enum bs_conv_family {
 
 enum {
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
+    BS_TENSOR_STEPS = 256, /* at most, of 16 products */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
     BS_WINOGRAD_POINTS = 36

@@ -10,8 +10,11 @@
  *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
+ *   TENSOR     f16 [group][block of 8 outputs][steps of 16 products][8 outputs][16], products in the order kernel_h,
+ *              kernel_w, in / group; the kernel finds them by a table of quads, hence their limit
  */
 #include "arrange.h"
+#include "base.h"
 #include "conv_internal.h"
 
 #include <string.h>
@@ -62,11 +65,23 @@ static bool bs_conv_is_winograd(const bs_conv_geometry *g)
            g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1;
 }
 
+/* Steps of 16 products that make an output. */
+static uint64_t bs_conv_tensor_steps(const bs_conv_geometry *g)
+{
+    return ((uint64_t)g->kernel_h * (uint64_t)g->kernel_w * (uint64_t)(g->in_channels / g->groups) + 15) / 16;
+}
+
+static bool bs_conv_is_tensor(const bs_conv_geometry *g, bs_tier tier)
+{
+    return tier == BS_TIER_CUDA && g->in_channels / g->groups % 4 == 0 && bs_conv_tensor_steps(g) <= BS_TENSOR_STEPS;
+}
+
 bool bs_conv_can_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
 {
     if (bs_conv_lanes(tier) == 0 || !bs_conv_valid(g))
         return false;
-    return algorithm == BS_CONV_DIRECT || (algorithm == BS_CONV_WINOGRAD4 && bs_conv_is_winograd(g));
+    return algorithm == BS_CONV_DIRECT || (algorithm == BS_CONV_TENSOR && bs_conv_is_tensor(g, tier)) ||
+           (algorithm == BS_CONV_WINOGRAD4 && tier != BS_TIER_CUDA && bs_conv_is_winograd(g));
 }
 
 size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
@@ -79,6 +94,10 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
                             (uint64_t)bs_conv_round_up(out, lanes) };
     if (algorithm == BS_CONV_WINOGRAD4) {
         factors[0] = BS_WINOGRAD_POINTS;
+    } else if (algorithm == BS_CONV_TENSOR) {
+        factors[0] = bs_conv_tensor_steps(g);
+        factors[2] = 8; /* 16 f16 */
+        factors[3] = (uint64_t)bs_conv_round_up(out, 8);
     } else if (bs_conv_family_of(g, tier) == BS_FAMILY_DEPTHWISE) {
         factors[1] = factors[2] = 1;
         factors[3] = (uint64_t)bs_conv_round_up(g->out_channels, lanes);
@@ -187,6 +206,18 @@ static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in,
     }
 }
 
+/* One group of TENSOR. */
+static uint16_t *bs_conv_pack_tensor(const float *weights, int32_t out, int32_t in, int32_t taps, uint16_t *to)
+{
+    const int32_t products = taps * in;
+    for (int32_t first = 0; first < out; first += 8)
+        for (int32_t step = 0; step < products; step += 16)
+            for (ptrdiff_t o = first; o < first + 8; o++)
+                for (int32_t i = step; i < step + 16; i++)
+                    *to++ = o < out && i < products ? bs_f32_to_f16(weights[(o * in + i % in) * taps + i / in]) : 0;
+    return to;
+}
+
 void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,
                      float *prepared)
 {
@@ -197,6 +228,12 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     const bs_conv_family family = bs_conv_family_of(g, tier);
     if (algorithm == BS_CONV_WINOGRAD4) {
         bs_conv_pack_winograd(oihw, out, in, lanes, prepared);
+        return;
+    }
+    if (algorithm == BS_CONV_TENSOR) {
+        uint16_t *to = (uint16_t *)(void *)prepared;
+        for (int32_t group = 0; group < g->groups; group++)
+            to = bs_conv_pack_tensor(oihw + (size_t)group * (size_t)out * (size_t)in * (size_t)taps, out, in, taps, to);
         return;
     }
     if (family == BS_FAMILY_DEPTHWISE) {

@@ -99,8 +99,9 @@ static uint64_t conv2d_weight_floats(const bs_conv_geometry *g)
     return (uint64_t)g->out_channels * (uint64_t)(g->in_channels / g->groups) * (uint64_t)(g->kernel_h * g->kernel_w);
 }
 
-static int32_t conv2d_algorithm(const bs_conv_geometry *g, bs_tier tier, bs_conv_choice choice)
+static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
+    const bs_tier tier = plan->tier;
     /* Below 12 channels the transforms of Winograd cost more than the products they save. */
     const bool wide = g->in_channels >= 12 && g->out_channels >= 12;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD || (choice == BS_CONV_AUTO && wide);
@@ -108,6 +109,8 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, bs_tier tier, bs_conv
         return BS_CONV_REFERENCE;
     if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
         return BS_CONV_WINOGRAD4;
+    if (plan->half && bs_conv_supports(g, BS_CONV_TENSOR, tier))
+        return BS_CONV_TENSOR;
     return bs_conv_supports(g, BS_CONV_DIRECT, tier) ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
 }
 
@@ -127,7 +130,7 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
-    plan->algorithm = conv2d_algorithm(&g, plan->tier, choice);
+    plan->algorithm = conv2d_algorithm(&g, plan, choice);
     plan->prepared_bytes = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;

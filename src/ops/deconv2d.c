@@ -131,7 +131,9 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     const deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_conv_geometry largest = deconv2d_geometry(&f, 0, 0);
     (void)max_h, (void)max_w;
-    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier);
+    /* a GPU keeps windows in shared memory */
+    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier) &&
+                      (plan->tier != BS_TIER_CUDA || largest.kernel_h <= 16);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)

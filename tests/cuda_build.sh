@@ -1,0 +1,253 @@
+#!/bin/sh
+# cuda_build.sh - what nvcc makes of the CUDA backend: no warnings, no spilled registers, links that hold, and an
+# honest end where there is no GPU. Needs no GPU. Called by .ci/run; by hand: sh tests/cuda_build.sh
+#
+#   CUDA_HOME      the toolkit [/usr/local/cuda]
+#   SMS            architectures, one after the other [87 90 110]
+#   CXX            the host compiler that nvcc uses [c++]: an older toolkit wants an older one
+#   CUDA_AARCH64   a folder with NVIDIA's libcudart.so.N for aarch64: linked and run with instead of a stub
+set -u
+export LC_ALL=C
+BUILD="${BUILD:-build/cuda-build}" CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" SMS="${SMS:-87 90 110}" MAKE="${MAKE:-make}"
+NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}" CXX="${CXX:-c++}"
+passed=0 failed=0 skipped=0
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+report() {
+    if [ "$skipped" -gt 0 ]; then echo "$passed passed, $failed failed, $skipped skipped"; else echo "$passed passed, $failed failed"; fi
+    exit $((failed > 0))
+}
+
+skip() {
+    echo "skipped  $1"
+    skipped=$((skipped + 1))
+}
+
+# check NAME COMMAND...: passes when the command does; shows its output when not.
+check() {
+    name=$1
+    shift
+    if "$@" >"$BUILD/log" 2>&1; then
+        echo "ok       $name"
+        passed=$((passed + 1))
+    else
+        echo "FAILED   $name"
+        head -n 40 "$BUILD/log" | sed 's/^/    | /'
+        failed=$((failed + 1))
+    fi
+}
+
+have "$NVCC" || { skip "everything: no $NVCC"; report; }
+rm -rf "$BUILD" && mkdir -p "$BUILD/alone" || exit 1
+
+# --- code for each architecture --------------------------------------------------------------------------
+
+quietly() { # LOG COMMAND...: passes when the command does and says nothing, but for what ptxas was asked to tell
+    log=$1
+    shift
+    "$@" >"$log" 2>&1 || { cat "$log"; return 1; }
+    ! grep -v '^ptxas info\|^ *[0-9]* bytes stack frame' "$log"
+}
+
+compile() { # SM
+    quietly "$BUILD/sm_$1.log" "$NVCC" -std=c++14 -ccbin "$CXX" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
+        -Xptxas -v,-warn-spills -I. -Isrc -c src/cuda/cuda.cu -o "$BUILD/sm_$1.o"
+}
+
+# Lines `function registers stack spilled shared` from what ptxas tells; registers of a function that kernels call: -.
+usage() { # SM
+    awk '/Compiling entry function/ { split($0, q, "\047"); entry = q[2] }
+         /Function properties for/ { fn = $NF; sub(/^\047/, "", fn); sub(/\047$/, "", fn); order[++n] = fn; registers[fn] = "-"; shared[fn] = 0 }
+         /bytes stack frame/ { stack[fn] = $1; spilled[fn] = $5 + $9 }
+         / Used [0-9]+ registers/ {
+             for (i = 1; i < NF; i++) {
+                 if ($i == "Used") registers[entry] = $(i + 1)
+                 if ($(i + 1) == "bytes" && $(i + 2) ~ /^smem/) shared[entry] = $i
+             }
+         }
+         END { for (i = 1; i <= n; i++) print order[i], registers[order[i]], stack[order[i]], spilled[order[i]], shared[order[i]] }' \
+        "$BUILD/sm_$1.log"
+}
+
+no_spills() { # SM
+    usage "$1" | awk '$4 > 0 { print $1 " spills " $4 " bytes"; bad = 1 } END { exit bad || !NR }'
+}
+
+# Kernels by their names in src/cuda/kernels.cuh, which are numbers in what ptxas says.
+kernel_names() {
+    cat >"$BUILD/names.cpp" <<'END'
+#include "cuda/kernels.cuh"
+#include <stdio.h>
+#define LINE(name) printf("s/^\\(bs_cu_[a-z]*\\)<%d>.*/\\1 " #name "/\n", (int)BS_CU_##name);
+int main()
+{
+    BS_CU_KERNELS(LINE)
+    return 0;
+}
+END
+    c++ -Isrc "$BUILD/names.cpp" -o "$BUILD/names" && "$BUILD/names" >"$BUILD/names.sed"
+}
+
+table() {
+    kernel_names || return 1
+    printf '%-44s %6s %10s %8s %8s\n' kernel sm registers stack shared
+    for sm in $SMS; do
+        usage "$sm" | while read -r function registers stack spilled shared; do
+            [ "$registers" != - ] || continue
+            name=$(echo "$function" | c++filt | sed -e 's/^void //' -f "$BUILD/names.sed" -e 's/(.*//')
+            printf '%-44s %6s %10s %8s %8s\n' "$name" "$sm" "$registers" "$stack" "$shared"
+        done
+    done | sort -k 1,1 -k 2,2 -k 3n
+}
+
+# --- what the object asks for ----------------------------------------------------------------------------
+
+# CUDA's calls, C's memcpy and the like; no allocator, no printing. (atexit is nvcc's own.)
+forbidden() { # OBJECT
+    nm -u "$1" | awk '{ print $NF }' >"$BUILD/undefined"
+    ! grep -E '^(_Zn[wa]|_Zd[la]|(m|c|re)alloc$|free$|strdup|posix_memalign|aligned_alloc|(f|v|d)*printf$|__f?printf_chk|puts$|exit$|abort$|getenv$|_ZSt)' \
+        "$BUILD/undefined"
+}
+
+foreign() { # OBJECT: what is not static has a name of ours
+    ! nm -g --defined-only "$1" | awk '$NF !~ /bs_|^DW\.ref\./' | grep .
+}
+
+alone() { # FLAGS: as users do
+    cp brainstorm.h brainstorm_cuda.cu "$BUILD/alone" || return 1
+    (cd "$BUILD/alone" && "$NVCC" -std=c++14 -ccbin "$CXX" -O3 -arch=sm_"$highest" -Xcompiler -Wall,-Wextra "$@" -c brainstorm_cuda.cu) \
+        >"$BUILD/alone.log" 2>&1
+    status=$?
+    cat "$BUILD/alone.log"
+    [ $status -eq 0 ] && [ ! -s "$BUILD/alone.log" ]
+}
+
+# --- programs --------------------------------------------------------------------------------------------
+
+cat >"$BUILD/asks.c" <<'END'
+#include "brainstorm.h"
+#include <stdio.h>
+
+BS_ALIGNED static uint8_t memory[1 << 16];
+
+int main(void)
+{
+    bs_arena arena;
+    bs_cuda_facts facts;
+    bs_error error = {0};
+    bs_arena_init(&arena, "persistent", memory, sizeof memory);
+    const bs_cuda_desc desc = {.device_bytes = 1 << 20, .pinned_bytes = 1 << 20};
+    if (bs_cuda_open(&arena, &desc, &error) || bs_cuda_facts_get(0, &facts, &error) == BS_OK)
+        return puts("there is a GPU"), 0;
+    printf("%s\n", error.message);
+    return 3;
+}
+END
+
+build() { # FOLDER ARGUMENTS of make
+    folder=$1
+    shift
+    "$MAKE" --no-print-directory -j2 CUDA=1 CUDA_HOME="$CUDA_HOME" BUILD="$folder" "$@" all >"$BUILD/make.log" 2>&1
+    status=$?
+    grep -v '^  [A-Z]* [a-z/_0-9]*\.cu*$' "$BUILD/make.log"
+    return $status
+}
+
+link_asks() { # COMPILER BUILD LIBRARIES...
+    compiler=$1 where=$2
+    shift 2
+    $compiler -I. "$BUILD/asks.c" "$where/libbrainstorm.a" "$@" -lcublas -lcudart -lstdc++ -lm -lpthread -Wl,--no-undefined -o "$where/asks"
+}
+
+# One line that says why, and exit status STATUS.
+one_line() { # STATUS COMMAND...
+    wanted=$1
+    shift
+    "$@" >"$BUILD/said" 2>&1
+    status=$?
+    cat "$BUILD/said"
+    echo "exit status $status, wanted $wanted"
+    [ $status -eq "$wanted" ] && [ "$(wc -l <"$BUILD/said")" -eq 1 ] && grep -qi 'cuda' "$BUILD/said"
+}
+
+asks_video_sr() { # BUILD COMMAND...
+    printf 'YUV4MPEG2 W16 H16 F25:1 Ip C420jpeg\nFRAME\n%384s' '' >"$BUILD/small.y4m"
+    where=$1
+    shift
+    one_line 1 "$@" "$where/video_sr" --quiet --device cuda "$BUILD/small.y4m" "$BUILD/small_out.y4m"
+}
+
+# What the backend calls is asked for by the names that NVIDIA's libraries have.
+needed() { # READELF NM BUILD
+    $1 -d "$3/asks" | grep NEEDED
+    $2 -u "$3/asks" >"$BUILD/undefined"
+    grep -q ' cudaMalloc@libcudart\.so\.[0-9]' "$BUILD/undefined" && $1 -d "$3/asks" | grep -q 'NEEDED.*libcudart\.so\.[0-9]' || return 1
+    grep -q ' cublas' "$BUILD/undefined" || return 0
+    grep -q ' cublasCreate_v2@libcublas\.so\.[0-9]' "$BUILD/undefined" && $1 -d "$3/asks" | grep -q 'NEEDED.*libcublas\.so\.[0-9]'
+}
+
+# The libraries that are linked with refuse what NVIDIA's lack.
+refuses_misspelt() { # COMPILER FOLDER
+    echo 'int cudaMallocc(void); int main(void) { return cudaMallocc(); }' >"$BUILD/misspelt.c"
+    ! $1 "$BUILD/misspelt.c" -L"$2" -lcudart -o "$BUILD/misspelt" && grep -q cudaMallocc "$BUILD/log"
+}
+
+# --- all of it -------------------------------------------------------------------------------------------
+
+"$NVCC" --version | sed -n 's/^Cuda compilation tools, /nvcc: /p'
+for sm in $SMS; do
+    highest=$sm
+    check "sm_$sm: compiles without a warning" compile "$sm"
+    check "sm_$sm: no register is spilled" no_spills "$sm"
+done
+check "a table of kernels" table
+cat "$BUILD/log"
+check "brainstorm_cuda.cu alone, without a warning" alone
+check "brainstorm_cuda.cu alone, without cuBLAS" alone -DBS_NO_CUBLAS
+check "object allocates, prints, exits nothing" forbidden "$BUILD/sm_$highest.o"
+check "object defines only bs_ names" foreign "$BUILD/sm_$highest.o"
+
+first=${SMS%% *}
+host="$BUILD/host" here="$CUDA_HOME/lib64"
+[ -d "$here" ] || here="$CUDA_HOME/lib"
+check "$(uname -m): library and programs" build "$host" SMS="$first" CXX="$CXX"
+check "$(uname -m): a C program links with NVIDIA's libraries" link_asks cc "$host" \
+    -L"$here" -Wl,-rpath,"$here"
+if [ -e /dev/nvidiactl ] || [ -e /dev/nvhost-gpu ]; then
+    skip "without a GPU: this machine has one"
+else
+    check "without a GPU: one line says why" one_line 3 "$host/asks"
+    if "$host/video_sr" --help | grep -q -e --device; then
+        check "video_sr --device cuda without a GPU: one line says why" asks_video_sr "$host"
+    else
+        skip "video_sr --device cuda: it has no such option"
+    fi
+fi
+
+arm="$BUILD/aarch64" qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || :)
+if have aarch64-linux-gnu-g++ && [ "$(uname -m)" != aarch64 ]; then
+    check "aarch64: library and programs" build "$arm" TARGET_ARCH=aarch64 SMS="$first" CXX=aarch64-linux-gnu-g++
+    libraries=$arm/cuda-stubs
+    [ -d "$libraries" ] || libraries=$(ls -d "$CUDA_HOME"/targets/*/lib | head -n 1)
+    check "aarch64: a misspelt name is refused" refuses_misspelt aarch64-linux-gnu-gcc "$libraries"
+    if [ -n "${CUDA_AARCH64:-}" ]; then # a real libcudart before the stub; cuBLAS is half a gigabyte
+        mkdir -p "$BUILD/real" && cp "$CUDA_AARCH64"/libcudart.so.* "$BUILD/real/" &&
+            ln -sf "$(basename "$(ls "$BUILD"/real/libcudart.so.* | head -n 1)")" "$BUILD/real/libcudart.so"
+        libraries="$BUILD/real:$libraries"
+        check "aarch64: a C program links with NVIDIA's libcudart" link_asks aarch64-linux-gnu-gcc "$arm" -L"$BUILD/real" -L"${libraries#*:}"
+    else
+        check "aarch64: a C program links" link_asks aarch64-linux-gnu-gcc "$arm" -L"$libraries"
+    fi
+    check "aarch64: it asks for NVIDIA's libraries and symbol versions" needed aarch64-linux-gnu-readelf aarch64-linux-gnu-nm "$arm"
+    if [ -n "$qemu" ]; then
+        check "aarch64 without a GPU: one line says why" one_line 3 "$qemu" -L /usr/aarch64-linux-gnu \
+            -E LD_LIBRARY_PATH="$libraries" "$arm/asks"
+    else
+        skip "aarch64 without a GPU: no qemu"
+    fi
+else
+    skip "aarch64: no cross compiler"
+fi
+
+report
