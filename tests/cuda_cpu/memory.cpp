@@ -60,6 +60,18 @@ static void fill_raw(void *at, int value, size_t bytes)
 #endif
 }
 
+/* Behind each allocation, unless a sanitizer bounds it: looked at when it is freed. */
+enum { GUARD_BYTES = address_sanitizer ? 0 : 64, GUARD = 0xfd };
+
+static bool guard_holds(const void *start, size_t bytes)
+{
+    const volatile unsigned char *guard = static_cast<const unsigned char *>(start) + bytes;
+    for (int i = 0; i < GUARD_BYTES; i++)
+        if (guard[i] != GUARD)
+            return false;
+    return true;
+}
+
 static cudaError_t allocate(void **pointer, size_t bytes, Where where)
 {
     *pointer = nullptr;
@@ -74,9 +86,10 @@ static cudaError_t allocate(void **pointer, size_t bytes, Where where)
     if (where == DEVICE && (bytes > total || device_used > total - bytes))
         return fail(cudaErrorMemoryAllocation);
     void *made = nullptr;
-    if (posix_memalign(&made, where == DEVICE ? 256 : 4096, bytes))
+    if (posix_memalign(&made, where == DEVICE ? 256 : 4096, bytes + GUARD_BYTES))
         return fail(cudaErrorMemoryAllocation);
     fill_raw(made, where == DEVICE ? 0xff : 0xa5, bytes);
+    fill_raw(static_cast<char *>(made) + bytes, GUARD, GUARD_BYTES);
     allocations()[address_of(made)] = Allocation{bytes, where, false};
     if (where == DEVICE)
         device_used += bytes;
@@ -105,6 +118,8 @@ static cudaError_t release(void *pointer, Where where)
             trouble("%s of %p, which it does not own", where == DEVICE ? "cudaFree" : "cudaFreeHost", pointer);
             return fail(cudaErrorInvalidValue);
         }
+        if (!guard_holds(pointer, found->second.bytes))
+            trouble("memory at %p, %zu bytes, was written beyond its end", pointer, found->second.bytes);
         if (where == DEVICE)
             device_used -= found->second.bytes;
         allocations().erase(found);
