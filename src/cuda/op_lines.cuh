@@ -28,16 +28,16 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
 
-/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, the line's
- * own with one place. */
+/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without the
+ * line's own. */
 struct bs_cu_lines {
     const uint8_t *x;
     uint8_t *y, *z;
     int32_t x_type, y_type;
     int32_t n, x_step, y_step, z_step; /* along a line */
     int32_t lane, lanes;
-    int32_t count[4];
-    int32_t step[3][4]; /* operand, results */
+    int32_t count[3];
+    int32_t step[3][3]; /* operand, results */
     int64_t at[3];
 };
 
@@ -56,12 +56,18 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
         y->stride[d] = d == axis ? 0 : y->stride[d];
 }
 
+/* Axis a, from 1 on, of those that are left when axis `own` of a walk is the line. */
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own, int32_t a, int32_t none)
+{
+    return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
+}
+
 /* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole values. */
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z, int32_t axis, int32_t lanes)
 {
     const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
-    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0;
-    int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0, own = x.rank != 3 ? axis + 4 - x.rank : axis == 0 ? 3 : axis;
+    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
     bs_cu_view v[3] = {x, y, z};
     bs_cu_lines k;
     bs_cu_lines_widen(&v[1], x.rank, axis);
@@ -71,17 +77,14 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.y_step = bs_cu_along(v[1].stride, axis);
     k.z_step = bs_cu_along(v[2].stride, axis);
 #pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
-        extent[d] = d == axis ? 1 : extent[d];
-#pragma unroll
-    for (int32_t a = 0; a < 4; a++)
-        k.count[a] = bs_cu_on_axis(extent, x.rank, true, a, 1);
+    for (int32_t a = 0; a < 3; a++)
+        k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
         k.at[i] = (int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2];
 #pragma unroll
-        for (int32_t a = 0; a < 4; a++)
-            k.step[i][a] = bs_cu_on_axis(v[i].stride, x.rank, true, a, 0);
+        for (int32_t a = 0; a < 3; a++)
+            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
     }
     k.x = x.data;
     k.y = y.data;
@@ -93,8 +96,8 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     return k;
 }
 
-/* Calls E::line(step, lines, at) for every line; a warp's lanes together. */
-template <typename E> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
+template <typename E, int N> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0), *more = bs_cu_out(t, s, s->n_out - 1);
     const int32_t lanes = s->p[BS_CU_LANES].i;
@@ -102,15 +105,15 @@ template <typename E> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open(t, out, r);
         const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, in, r), y, bs_cu_open(t, more, r), s->p[BS_CU_AXIS].i, lanes);
-        const int32_t n1 = k.count[1], n2 = k.count[2], n3 = k.count[3], n = k.count[0] * n1 * n2 * n3;
+        const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         if (w.part == 0 && in->rank == 3)
             bs_cu_zero_margin(y);
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
-            const int32_t d3 = l % n3, d2 = l / n3 % n2, d1 = l / n3 / n2 % n1, d0 = l / n3 / n2 / n1;
-            int64_t at[3];
+            const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
+            int64_t at[N];
 #pragma unroll
-            for (int32_t i = 0; i < 3; i++)
-                at[i] = k.at[i] + (int64_t)d3 * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+            for (int32_t i = 0; i < N; i++)
+                at[i] = k.at[i] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
             E::line(t, s, k, at);
         }
     }
@@ -159,7 +162,7 @@ static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_
 
 /* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
 struct bs_cu_softmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -175,7 +178,7 @@ struct bs_cu_softmax_line {
     }
 };
 
-__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line>(t, s, w); }
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w); }
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
 
@@ -189,7 +192,7 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_layer_norm_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s)), *bias = weight + s->p[1].i;
         const float count = (float)k.n;
@@ -209,7 +212,7 @@ struct bs_cu_layer_norm_line {
 
 __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_lines_run<bs_cu_layer_norm_line>(t, s, w);
+    bs_cu_lines_run<bs_cu_layer_norm_line, 2>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------ reduce */
@@ -221,7 +224,7 @@ static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_reduce_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         const int32_t kind = s->p[0].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
@@ -239,7 +242,7 @@ struct bs_cu_reduce_line {
 
 __device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_lines_run<bs_cu_reduce_line>(t, s, w);
+    bs_cu_lines_run<bs_cu_reduce_line, 2>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------ argmax */
@@ -278,7 +281,7 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
 }
 
 struct bs_cu_argmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0]) : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
@@ -286,7 +289,7 @@ struct bs_cu_argmax_line {
     }
 };
 
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line>(t, s, w); }
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w); }
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
@@ -341,6 +344,6 @@ struct bs_cu_topk_line {
     }
 };
 
-__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line>(t, s, w); }
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w); }
 
 #endif

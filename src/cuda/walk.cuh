@@ -212,38 +212,35 @@ template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_wa
     return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(data, bytes, k.at[i]);
 }
 
-/* Visits what is dealt to this thread: each.four(at) where four(s) is true of the lines, else each.one(at). */
+/* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at). The first axis
+ * is one of four dimensions that do not fold: it goes around the others. */
 template <int N, typename E>
 __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads, const E &each)
 {
-    const int32_t unit = four ? 4 : 1, n1 = k.count[1], n2 = k.count[2], n3 = k.count[3] / unit;
-    if (k.count[0] <= 0 || n1 <= 0 || n2 <= 0 || n3 <= 0)
+    const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
+    if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
         return;
-    int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2 % n1, d0 = index / n3 / n2 / n1;
-    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2 % n1, s0 = threads / n3 / n2 / n1;
-    int64_t at[N];
+    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2;
+    for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
+        int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2;
+        while (d1 < k.count[1]) {
+            int64_t at[N];
 #pragma unroll
-    for (int32_t i = 0; i < N; i++)
-        at[i] = k.at[i] + (int64_t)d3 * (k.step[i][3] * unit) + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
-    while (d0 < k.count[0]) {
-        if (four)
-            each.four(at);
-        else
-            each.one(at);
-        d3 += s3;
-        const int32_t carry3 = d3 >= n3;
-        d3 -= carry3 ? n3 : 0;
-        d2 += s2 + carry3;
-        const int32_t carry2 = d2 >= n2;
-        d2 -= carry2 ? n2 : 0;
-        d1 += s1 + carry2;
-        const int32_t carry1 = d1 >= n1;
-        d1 -= carry1 ? n1 : 0;
-        d0 += s0 + carry1;
-#pragma unroll
-        for (int32_t i = 0; i < N; i++)
-            at[i] += (int64_t)(s3 - (carry3 ? n3 : 0)) * (k.step[i][3] * unit) + (int64_t)(s2 + carry3 - (carry2 ? n2 : 0)) * k.step[i][2] +
-                     (int64_t)(s1 + carry2 - (carry1 ? n1 : 0)) * k.step[i][1] + (int64_t)(s0 + carry1) * k.step[i][0];
+            for (int32_t i = 0; i < N; i++)
+                at[i] = k.at[i] + (int64_t)(d3 * unit) * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] +
+                        (int64_t)d0 * k.step[i][0];
+            if (four)
+                each.four(at);
+            else
+                each.one(at);
+            d3 += s3;
+            const int32_t carry3 = d3 >= n3;
+            d3 -= carry3 ? n3 : 0;
+            d2 += s2 + carry3;
+            const int32_t carry2 = d2 >= n2;
+            d2 -= carry2 ? n2 : 0;
+            d1 += s1 + carry2;
+        }
     }
 }
 
