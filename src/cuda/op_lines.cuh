@@ -38,7 +38,6 @@ struct bs_cu_lines {
     int32_t lane, lanes;
     int32_t count[3];
     int32_t step[3][3]; /* operand, results */
-    int64_t at[3];
 };
 
 __device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
@@ -81,39 +80,40 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
         k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
-        k.at[i] = (int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2];
+        v[i].data += ((int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2]) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 3; a++)
             k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
     }
-    k.x = x.data;
-    k.y = y.data;
-    k.z = z.data;
+    k.x = v[0].data;
+    k.y = v[1].data;
+    k.z = v[2].data;
     k.x_type = x.dtype;
     k.y_type = y.dtype;
     k.lanes = lanes;
-    k.lane = lanes == 32 ? (int32_t)threadIdx.x % 32 : 0;
+    k.lane = (int32_t)threadIdx.x & (lanes - 1);
     return k;
 }
 
 /* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
 template <typename E, int N> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0), *more = bs_cu_out(t, s, s->n_out - 1);
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bs_cu_deal d = bs_cu_deal_out(w, in->rank == 3, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
+    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, out, r);
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, in, r), y, bs_cu_open(t, more, r), s->p[BS_CU_AXIS].i, lanes);
-        const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
-        if (w.part == 0 && in->rank == 3)
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0 && image)
             bs_cu_zero_margin(y);
+        const bs_cu_view z = N == 3 ? bs_cu_open(t, bs_cu_out(t, s, 1), r) : y;
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
+        const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
             const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
             int64_t at[N];
 #pragma unroll
             for (int32_t i = 0; i < N; i++)
-                at[i] = k.at[i] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+                at[i] = (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
             E::line(t, s, k, at);
         }
     }
@@ -194,7 +194,6 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 struct bs_cu_layer_norm_line {
     static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
-        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s)), *bias = weight + s->p[1].i;
         const float count = (float)k.n;
         float mean = 0.0f, variance = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
@@ -205,8 +204,9 @@ struct bs_cu_layer_norm_line {
             variance += d * d;
         }
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
+        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + bias[i]);
+            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + weight[i + s->p[1].i]);
     }
 };
 
