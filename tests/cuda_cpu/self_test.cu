@@ -787,6 +787,9 @@ static int bug(const char *name)
         BS_LAUNCH(bug_divergent, 1, 32, 0, s, x);
     } else if (is("absent_lane")) {
         BS_LAUNCH(bug_absent_lane, 1, 32, 0, s, reinterpret_cast<int *>(x));
+    } else if (is("host_touch")) { /* device memory, by the host: only with separate memory */
+        printf("%g\n", static_cast<double>(x[1]));
+        return 0;
     } else if (is("ended_lane")) {
         BS_LAUNCH(bug_ended_lane, 1, 32, 0, s, reinterpret_cast<int *>(x));
     } else if (is("beyond")) { /* without a sanitizer: seen when it is freed */

@@ -87,6 +87,10 @@ one_compiler() {
             caught "$at" absent_lane 'waits at .*self_test.cu:'
             caught "$at" ended_lane 'which have ended'
             caught "$at" beyond 'was written beyond its end'
+            runs "$at" separately CUDA_CPU_SEPARATE=1
+            CUDA_CPU_SEPARATE=1 sh -c '"$0" host_touch; [ $? -eq 139 ]' "$dir/$at/self_test" \
+                >"$dir/$at/log.host_touch" 2>&1
+            result "$at: bug host_touch is not caught" $? "$dir/$at/log.host_touch"
             caught "$at" endless 'a million times'
             ;;
         asan)
