@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f9891e08598200c34add4a3be3af26678eb95d4f64b8af816c7db6f86e770fb3
+ * sha256 of the parts: 595dfffff90f21e90ad1006b3545c90d4d0beacdd2a87c41477062f855b6200c
  */
 #include "brainstorm.h"
 
@@ -3020,11 +3020,11 @@ __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int
 
 /* --------------------------------------------------------------------------------------------------- walk */
 
-/* Four axes, the last one moves fastest; at: of the first element. Operand 0 is the output. */
+/* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
 template <int N> struct bs_cu_walk {
     int32_t count[4];
     int32_t step[N][4]; /* elements */
-    int64_t at[N];
+    uint8_t *begin[N];
 };
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
@@ -3070,7 +3070,7 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
         k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
-        k.at[i] = o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0;
+        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -3082,43 +3082,41 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 }
 
 /* Whether operand i moves by one along lines, and begins each at an aligned four. */
-template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, const uint8_t *data, int32_t bytes)
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, int32_t bytes)
 {
-    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(data, bytes, k.at[i]);
+    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(k.begin[i], bytes, 0);
 }
 
-/* Visits what is dealt to this thread: each.four(at) where four(s) is true of the lines, else each.one(at). */
+/* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
+ * offsets from where operands begin. The first axis
+ * is one of four dimensions that do not fold: it goes around the others. */
 template <int N, typename E>
 __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads, const E &each)
 {
-    const int32_t unit = four ? 4 : 1, n1 = k.count[1], n2 = k.count[2], n3 = k.count[3] / unit;
-    if (k.count[0] <= 0 || n1 <= 0 || n2 <= 0 || n3 <= 0)
+    const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
+    if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
         return;
-    int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2 % n1, d0 = index / n3 / n2 / n1;
-    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2 % n1, s0 = threads / n3 / n2 / n1;
-    int64_t at[N];
+    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2;
+    for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
+        int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2;
+        while (d1 < k.count[1]) {
+            int64_t at[N];
 #pragma unroll
-    for (int32_t i = 0; i < N; i++)
-        at[i] = k.at[i] + (int64_t)d3 * (k.step[i][3] * unit) + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
-    while (d0 < k.count[0]) {
-        if (four)
-            each.four(at);
-        else
-            each.one(at);
-        d3 += s3;
-        const int32_t carry3 = d3 >= n3;
-        d3 -= carry3 ? n3 : 0;
-        d2 += s2 + carry3;
-        const int32_t carry2 = d2 >= n2;
-        d2 -= carry2 ? n2 : 0;
-        d1 += s1 + carry2;
-        const int32_t carry1 = d1 >= n1;
-        d1 -= carry1 ? n1 : 0;
-        d0 += s0 + carry1;
-#pragma unroll
-        for (int32_t i = 0; i < N; i++)
-            at[i] += (int64_t)(s3 - (carry3 ? n3 : 0)) * (k.step[i][3] * unit) + (int64_t)(s2 + carry3 - (carry2 ? n2 : 0)) * k.step[i][2] +
-                     (int64_t)(s1 + carry2 - (carry1 ? n1 : 0)) * k.step[i][1] + (int64_t)(s0 + carry1) * k.step[i][0];
+            for (int32_t i = 0; i < N; i++)
+                at[i] = (int64_t)(d3 * unit) * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] +
+                        (int64_t)d0 * k.step[i][0];
+            if (four)
+                each.four(at);
+            else
+                each.one(at);
+            d3 += s3;
+            const int32_t carry3 = d3 >= n3;
+            d3 -= carry3 ? n3 : 0;
+            d2 += s2 + carry3;
+            const int32_t carry2 = d2 >= n2;
+            d2 -= carry2 ? n2 : 0;
+            d1 += s1 + carry2;
+        }
     }
 }
 
@@ -3157,12 +3155,22 @@ __device__ __forceinline__ bs_cu_copy bs_cu_copy_between(const bs_cu_view &to, c
 __device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, int32_t threads)
 {
     const bs_cu_walk<2> k = bs_cu_walk_over(v);
-    const bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
-    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
+    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from_bytes);
+    copy.to = k.begin[0];
+    copy.from = k.begin[1];
     bs_cu_walk_run(k, four, index, threads, copy);
 }
 
 /* --------------------------------------------------------------------------------------------------- scan */
+
+/* floor(v / r), by a shift where r is a power of two. */
+__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
+{
+    if ((r & (r - 1)) == 0)
+        return v >> (31 - __clz(r));
+    return v >= 0 ? v / r : -1 - (-1 - v) / r;
+}
 
 /* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it is. */
 struct bs_cu_scan {
@@ -3268,10 +3276,10 @@ template <typename F> __device__ inline void bs_cu_binary_run(const bs_cu_tile &
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
             v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_binary<F> each = {v[1].data, v[2].data, v[0].data, v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.a, bs_cu_bytes(each.a_type)) &&
-                          (each.same || bs_cu_walk_fours(k, 2, each.b, bs_cu_bytes(each.b_type)));
+        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0], v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.a_type)) &&
+                          (each.same || bs_cu_walk_fours(k, 2, bs_cu_bytes(each.b_type)));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -3396,9 +3404,9 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_conversion each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.to)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.from));
+        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -3519,9 +3527,9 @@ template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_unary<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        const bs_cu_unary<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -3605,9 +3613,9 @@ __device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_devic
         v[2].stride[0] = 1;
         v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_channelwise<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, a, b, f};
-        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, a, b, f};
+        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -4521,17 +4529,16 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
 
-/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, the line's
- * own with one place. */
+/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without the
+ * line's own. */
 struct bs_cu_lines {
     const uint8_t *x;
     uint8_t *y, *z;
     int32_t x_type, y_type;
     int32_t n, x_step, y_step, z_step; /* along a line */
     int32_t lane, lanes;
-    int32_t count[4];
-    int32_t step[3][4]; /* operand, results */
-    int64_t at[3];
+    int32_t count[3];
+    int32_t step[3][3]; /* operand, results */
 };
 
 __device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
@@ -4549,12 +4556,18 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
         y->stride[d] = d == axis ? 0 : y->stride[d];
 }
 
+/* Axis a, from 1 on, of those that are left when axis `own` of a walk is the line. */
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own, int32_t a, int32_t none)
+{
+    return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
+}
+
 /* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole values. */
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z, int32_t axis, int32_t lanes)
 {
     const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
-    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0;
-    int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0, own = x.rank != 3 ? axis + 4 - x.rank : axis == 0 ? 3 : axis;
+    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
     bs_cu_view v[3] = {x, y, z};
     bs_cu_lines k;
     bs_cu_lines_widen(&v[1], x.rank, axis);
@@ -4564,46 +4577,44 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.y_step = bs_cu_along(v[1].stride, axis);
     k.z_step = bs_cu_along(v[2].stride, axis);
 #pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
-        extent[d] = d == axis ? 1 : extent[d];
-#pragma unroll
-    for (int32_t a = 0; a < 4; a++)
-        k.count[a] = bs_cu_on_axis(extent, x.rank, true, a, 1);
+    for (int32_t a = 0; a < 3; a++)
+        k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
-        k.at[i] = (int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2];
+        v[i].data += ((int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2]) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
-        for (int32_t a = 0; a < 4; a++)
-            k.step[i][a] = bs_cu_on_axis(v[i].stride, x.rank, true, a, 0);
+        for (int32_t a = 0; a < 3; a++)
+            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
     }
-    k.x = x.data;
-    k.y = y.data;
-    k.z = z.data;
+    k.x = v[0].data;
+    k.y = v[1].data;
+    k.z = v[2].data;
     k.x_type = x.dtype;
     k.y_type = y.dtype;
     k.lanes = lanes;
-    k.lane = lanes == 32 ? (int32_t)threadIdx.x % 32 : 0;
+    k.lane = (int32_t)threadIdx.x & (lanes - 1);
     return k;
 }
 
-/* Calls E::line(step, lines, at) for every line; a warp's lanes together. */
-template <typename E> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
+template <typename E, int N> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0), *more = bs_cu_out(t, s, s->n_out - 1);
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bs_cu_deal d = bs_cu_deal_out(w, in->rank == 3, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
+    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, out, r);
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, in, r), y, bs_cu_open(t, more, r), s->p[BS_CU_AXIS].i, lanes);
-        const int32_t n1 = k.count[1], n2 = k.count[2], n3 = k.count[3], n = k.count[0] * n1 * n2 * n3;
-        if (w.part == 0 && in->rank == 3)
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0 && image)
             bs_cu_zero_margin(y);
+        const bs_cu_view z = N == 3 ? bs_cu_open(t, bs_cu_out(t, s, 1), r) : y;
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
+        const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
-            const int32_t d3 = l % n3, d2 = l / n3 % n2, d1 = l / n3 / n2 % n1, d0 = l / n3 / n2 / n1;
-            int64_t at[3];
+            const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
+            int64_t at[N];
 #pragma unroll
-            for (int32_t i = 0; i < 3; i++)
-                at[i] = k.at[i] + (int64_t)d3 * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+            for (int32_t i = 0; i < N; i++)
+                at[i] = (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
             E::line(t, s, k, at);
         }
     }
@@ -4652,7 +4663,7 @@ static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_
 
 /* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
 struct bs_cu_softmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -4668,7 +4679,7 @@ struct bs_cu_softmax_line {
     }
 };
 
-__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line>(t, s, w); }
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w); }
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
 
@@ -4682,9 +4693,8 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_layer_norm_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
-        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s)), *bias = weight + s->p[1].i;
         const float count = (float)k.n;
         float mean = 0.0f, variance = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
@@ -4695,14 +4705,15 @@ struct bs_cu_layer_norm_line {
             variance += d * d;
         }
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
+        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + bias[i]);
+            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + weight[i + s->p[1].i]);
     }
 };
 
 __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_lines_run<bs_cu_layer_norm_line>(t, s, w);
+    bs_cu_lines_run<bs_cu_layer_norm_line, 2>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------ reduce */
@@ -4714,7 +4725,7 @@ static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_reduce_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         const int32_t kind = s->p[0].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
@@ -4732,22 +4743,30 @@ struct bs_cu_reduce_line {
 
 __device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_lines_run<bs_cu_reduce_line>(t, s, w);
+    bs_cu_lines_run<bs_cu_reduce_line, 2>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------ argmax */
 
 static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1); }
 
-/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
-template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, T (*get)(const bs_cu_lines &, int64_t, int32_t), int64_t at)
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v) { *v = bs_cu_line_get(k, at, i); }
+
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, int32_t *v)
 {
-    T best = get(k, at, 0);
+    *v = reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
+}
+
+/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
+template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, int64_t at)
+{
+    T best, v;
     int32_t index = 0;
+    bs_cu_line_take(k, at, 0, &best);
     if (!(best == best))
         return 0;
     for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-        const T v = get(k, at, i);
+        bs_cu_line_take(k, at, i, &v);
         index = v > best ? i : index;
         best = v > best ? v : best;
     }
@@ -4762,21 +4781,16 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
     return index;
 }
 
-__device__ __forceinline__ int32_t bs_cu_line_int(const bs_cu_lines &k, int64_t at, int32_t i)
-{
-    return reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
-}
-
 struct bs_cu_argmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
     {
-        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, bs_cu_line_int, at[0]) : bs_cu_argmax_of<float>(k, bs_cu_line_get, at[0]);
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0]) : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
     }
 };
 
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line>(t, s, w); }
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w); }
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
@@ -4831,7 +4845,7 @@ struct bs_cu_topk_line {
     }
 };
 
-__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line>(t, s, w); }
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w); }
 
 #endif
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
@@ -5916,7 +5930,7 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases, const bs_cu_view &x, const bs_cu_view &y,
                                           const bs_cu_scan &k)
 {
-    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = (k.y + 64 * factor) / factor - 64, gx = (k.x + 64 * factor) / factor - 64;
+    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
     const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;
@@ -7166,14 +7180,6 @@ static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *
     bs_cu_cut(n, s);
 }
 
-/* floor(v / r), by a shift where r is a power of two; r <= 64 x 64. */
-__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
-{
-    if ((r & (r - 1)) == 0)
-        return v >> (31 - __clz(r));
-    return v >= 0 ? v / r : -1 - (-1 - v) / r;
-}
-
 /* Goes over the result, so that it is written in order. */
 __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
@@ -7231,8 +7237,8 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
     const bs_cu_walk<2> k = bs_cu_walk_over(row);
     const bs_cu_copy copy = bs_cu_copy_between(y, table);
     const bool line = k.count[2] == 1 && k.count[1] == 1 && k.count[0] == 1;
-    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) &&
-                      bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
+                      bs_cu_walk_fours(k, 1, copy.from_bytes);
     const int32_t unit = four ? 4 : 1, units = k.count[3] / unit * k.count[2] * k.count[1] * k.count[0];
     /* m, i: row of the result, and unit of the row, without dividing again */
     int32_t m = units > 0 ? index / units : y.dim[0], i = units > 0 ? index % units : 0;
@@ -7243,7 +7249,7 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
         }
-        int64_t at[2] = {(int64_t)m * y.stride[0] + k.at[0], (int64_t)from * table.stride[0] + k.at[1]};
+        int64_t at[2] = {(int64_t)m * y.stride[0], (int64_t)from * table.stride[0]};
         const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2, i1 = line ? 0 : i / c3 / c2;
 #pragma unroll
         for (int32_t o = 0; o < 2; o++)
