@@ -263,8 +263,10 @@ static bool spoilt(int32_t protocol, int32_t rows, int32_t at, bool knob)
         knob_now[0] = NAN;
     else if (protocol == BS_ROUTE_LABEL)
         scores.i[at] = t.d.paths;
-    else if (protocol == BS_ROUTE_TABLE)
+    else if (protocol == BS_ROUTE_TABLE && at > 0)
         scores.i[at] = -1;
+    else if (protocol == BS_ROUTE_TABLE)
+        tables[0][scores.i[0]] = t.d.paths;
     else if (protocol == BS_ROUTE_BUDGET)
         tables[1][t.width - 1] = t.d.paths;
     else
@@ -319,35 +321,50 @@ static void test_nested(int32_t rows, int32_t outer_paths, int32_t protocol, con
 /* ---------------------------------------------------------------------------------------------------- images */
 
 /* Cells of a frame through paths with halos: rows with margins, put together in a frame whose readers need a margin too. */
-static void test_images(int32_t h, int32_t w, int32_t channels, int32_t paths, const rig_how *how)
+static bs_value window(bs_graph *g, bs_value x, int32_t channels, bool conv, const char *name)
+{
+    const bs_pool2d_desc pool = {.kernel = 3, .stride = 1, .pad = 1};
+    const bs_conv2d_desc desc = {.name = name, .out = channels, .kernel = 3};
+    return conv ? bs_conv2d(g, x, &desc) : bs_pool2d(g, x, &pool);
+}
+
+static void test_images(int32_t h, int32_t w, int32_t channels, int32_t paths, bool conv, const rig_how *how)
 {
     static cuda_rig r;
     char name[96];
-    snprintf(name, sizeof name, "cells of a frame [%d,%d,%d], %d paths, order %d, half %d", channels, h, w, paths, how->order, how->half);
+    snprintf(name, sizeof name, "cells of a frame [%d,%d,%d], %d paths, %s, order %d, half %d", channels, h, w, paths, conv ? "conv" : "pool",
+             how->order, how->half);
     trial t = random_trial(BS_ROUTE_LABEL, BS_I32, 64);
     t.d.paths = paths;
     make_scores(&t);
     bs_graph *g = rig_begin(&r, name);
     const bs_patches_desc cell = {.size = 16};
-    const bs_pool2d_desc pool = {.kernel = 3, .stride = 1, .pad = 1};
     const bs_value frame = bs_input(g, "frame", BS_F32, BS_SHAPE3(channels, h, w));
     const bs_value cells = bs_patches(g, frame, &cell);
     const bs_value score = bs_rows(g, bs_input(g, "scores", BS_I32, BS_SHAPE2(((h + 15) / 16) * ((w + 15) / 16), 1)), cells);
     const bs_router router = bs_route(g, score, none, &t.d);
-    const bs_value before = bs_pool2d(g, cells, &pool);
+    const bs_value before = window(g, cells, channels, conv, "before");
     bs_value out[BS_MAX_PATHS];
     for (int32_t p = 0; p < paths; p++) {
         bs_value v = bs_scatter(g, router, p, before);
-        for (int32_t k = 0; k < p; k++)
-            v = bs_pool2d(g, v, &pool);
+        for (int32_t k = 0; k < p; k++) {
+            char layer[32];
+            snprintf(layer, sizeof layer, "path%d_%d", p, k);
+            v = window(g, v, channels, conv, layer);
+        }
         out[p] = p == 2 ? none : v;
     }
     const bs_value all = bs_gather(g, router, out, paths > 2 ? before : none, NULL);
     const bs_value whole = bs_assemble(g, all);
     const bs_value state = bs_state(g, "memory", BS_F32, BS_SHAPE3(channels, h, w));
     bs_output(g, "y", whole);
-    bs_output(g, "blurred", bs_pool2d(g, whole, &pool));
-    bs_output(g, "again", bs_assemble(g, bs_pool2d(g, all, &pool)));
+    bs_output(g, "blurred", window(g, whole, channels, conv, "blurred"));
+    bs_output(g, "again", bs_assemble(g, window(g, all, channels, conv, "again")));
+    for (int32_t mode = BS_GATHER_ADD; mode <= BS_GATHER_SELECT; mode++) {
+        const bs_gather_desc desc = {.mode = mode};
+        static const char *const names[] = {"", "added", "weighted", "selected"};
+        bs_output(g, names[mode], bs_assemble(g, bs_gather(g, router, out, mode == BS_GATHER_ADD ? cells : none, &desc)));
+    }
     bs_output(g, "old", state);
     bs_state_write(g, state, bs_activation(g, whole, BS_TANH, 0));
     rig_give(&r, "scores", scores.i);
@@ -392,8 +409,24 @@ static void test_copies(bs_dtype dtype, int64_t a, int64_t b, int64_t c)
     rig_agree(&r, &(rig_how){.runs = 2});
 }
 
+/* Rows as long as the maxima, extents of this run below them in all dimensions: nothing merges. */
+static void test_four_loops(void)
+{
+    static cuda_rig r;
+    bs_graph *g = rig_begin(&r, "four loops");
+    bs_dim d[3];
+    static const char *const names[3] = {"A", "B", "C"};
+    for (int32_t i = 0; i < 3; i++)
+        d[i] = bs_symbol(g, names[i], 7 + i);
+    bs_output(g, "y", bs_activation(g, bs_input(g, "x", BS_F32, BS_SHAPE4(3, d[0], d[1], d[2])), BS_TANH, 0));
+    rig_extent(&r, "x", 3, 5, 6, 8);
+    rig_agree(&r, NULL);
+    rig_agree(&r, &(rig_how){.half = 1});
+}
+
 int main(void)
 {
+    test_four_loops();
     test_protocols();
     test_many_rows();
     test_forced();
@@ -406,10 +439,12 @@ int main(void)
             test_nested(70, 2, BS_ROUTE_TOPK, &how);
             test_nested(40, 2, BS_ROUTE_CAPACITY, &how);
             test_nested(3, 8, BS_ROUTE_RESIDUAL_THRESHOLD, &how);
-            test_images(33, 50, 3, 2, &how);
-            test_images(20, 40, 12, 4, &how);
-            test_images(16, 16, 1, 3, &how);
+            test_images(33, 50, 3, 2, false, &how);
+            test_images(20, 40, 12, 4, false, &how);
+            test_images(16, 16, 1, 3, false, &how);
+            test_images(35, 30, 8, 3, true, &(rig_how){.order = order, .half = half, .tolerance = half ? 1e-2 : 2e-5});
         }
+    test_nested(2600, 2, BS_ROUTE_THRESHOLD, &(rig_how){.order = BS_ORDER_BREADTH});
     test_append(8, 12, &(rig_how){.runs = 3});
     test_append(5, 600, &(rig_how){.runs = 2, .half = 1});
     test_append(30, 1, &(rig_how){.runs = 2});
