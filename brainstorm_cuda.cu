@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 595dfffff90f21e90ad1006b3545c90d4d0beacdd2a87c41477062f855b6200c
+ * sha256 of the parts: e3193e55ba5f5d2ee7a333dbf9171a33ae6ecc8d8a6d6231a68e28dd38105c9c
  */
 #include "brainstorm.h"
 
@@ -5001,7 +5001,9 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/program.cuh" */
 
 enum {
-    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight */
+    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight; */
+    BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
+    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many pieces */
     BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
     BS_CU_MOVE_TEAM = 15,     /* p: threads of a team, 0 the block */
     BS_CU_SUM_PIECE = 2048,   /* elements of a piece of a sum: two words a thread */
@@ -5019,7 +5021,7 @@ static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_devi
     s->parts = 1;
     s->p[BS_CU_MOVE_TEAM].i = 0;
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
-        s->parts = bs_cu_pieces(bytes, BS_CU_MOVE_BYTES);
+        s->parts = bs_cu_pieces(bytes, bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
         return;
     }
     int32_t team = 4;
@@ -5366,14 +5368,12 @@ __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team
     return each;
 }
 
-/* One side is contiguous along the first loop, the other along loop j (1 or 2): by tiles that are turned round in shared
- * memory, so that both sides see whole words of memory. By a block, all threads. */
-__device__ inline void bs_cu_copy_turned(bs_cu_nest c, int32_t j, uint8_t *workspace, const bs_cu_work &w)
+/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared memory,
+ * so that both sides see whole words of memory. By a block, all threads. */
+__device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace, const bs_cu_work &w)
 {
     uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
-    if (j == 2)
-        bs_cu_nest_swap(&c, 1, 2);
     const bool from_first = c.from_step[0] == 1; /* which side runs along loop 0 */
     const int32_t pitch = BS_CU_TILE_FAST | 1, across = (c.n[0] + BS_CU_TILE_SLOW - 1) / BS_CU_TILE_SLOW;
     const int32_t along = (c.n[1] + BS_CU_TILE_FAST - 1) / BS_CU_TILE_FAST;
@@ -5402,16 +5402,15 @@ __device__ inline void bs_cu_copy_turned(bs_cu_nest c, int32_t j, uint8_t *works
 __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace, const bs_cu_work &w)
 {
     const bool block = team.size == (int32_t)blockDim.x;
-    int32_t j = 0, each = c.n[0] + 1;
+    const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
+    int32_t each = c.n[0] + 1;
     if (c.to_step[0] == 1 && c.from_step[0] == 1)
         each = bs_cu_copy_lines(c, team, w);
-    else if (c.to_step[0] == 1)
-        j = c.from_step[1] == 1 ? 1 : c.from_step[2] == 1 ? 2 : 0;
-    else if (c.from_step[0] == 1)
-        j = c.to_step[1] == 1 ? 1 : c.to_step[2] == 1 ? 2 : 0;
-    if (block && j > 0 && c.n[0] >= 8 && (j == 1 ? c.n[1] : c.n[2]) >= 8)
-        bs_cu_copy_turned(c, j, workspace, w);
-    else if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    else if (turned && block && c.n[0] >= 8 && c.n[1] >= 8) {
+        bs_cu_copy_turned(c, workspace, w);
+        return;
+    }
+    if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
@@ -5474,8 +5473,6 @@ __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &in
 /* As bs_zero_margin. */
 __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team &team)
 {
-    if (v.margin == 0 || v.rank != 3)
-        return;
     const bs_cu_rect inner = {v.y0, v.y1, v.x0, v.x1};
     const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin, min(v.x1 + v.margin, v.max_w + v.margin)};
     bs_cu_zero_ring(v, inner, outer, team);
@@ -5485,7 +5482,7 @@ __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team 
 __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_team &team)
 {
     const int32_t h = v.dim[1], w = v.dim[2], margin = v.margin;
-    if (h <= 0 || w <= 0 || margin == 0)
+    if (h <= 0 || w <= 0)
         return;
     const bs_cu_rect inner = {0, h, 0, w};
     const bs_cu_rect outer = {v.frame_y == 0 ? -margin : 0, v.frame_y + h == v.frame_h ? h + margin : h, v.frame_x == 0 ? -margin : 0,
@@ -5520,7 +5517,7 @@ __device__ inline void bs_cu_load_run(const bs_cu_tile &t, const bs_device_step 
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_row_copy(bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
-        if (w.part == 0 && out->margin > 0)
+        if (w.part == 0 && out->margin > 0 && out->rank == 3)
             bs_cu_zero_outside(bs_cu_open(t, out, r), team);
     }
 }
@@ -5529,8 +5526,6 @@ __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    if (out->base == 0 && out->place != BS_AT_TILE)
-        return; /* an output that is not asked for */
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
         bs_cu_zero_around(t, out, r, team, w);
@@ -5658,44 +5653,36 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
     source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
 }
 
+/* Whether choice `at` of a decision gave the gather a row. */
+__device__ __forceinline__ bool bs_cu_gives(const bs_device_step *s, const bs_cu_decision &d, int64_t at)
+{
+    const int32_t path = d.chosen[at];
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_mask_has(s, 2, path);
+}
+
 /* Writes what the paths of a row gave to `sources`, in path order, then the residual; returns how many. A row takes a path
  * once at most, so the paths before one are counted. By a team; the caller synchronises. */
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, bs_cu_source *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
-    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
     int32_t count = 0;
-    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) {
-        const int32_t mine = k < d.per_row ? d.chosen[at + k] : -1;
+    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
+        const int32_t mine = k < d.per_row && bs_cu_gives(s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
         for (int32_t i = 0; i < d.per_row; i++) {
-            const int32_t path = d.chosen[at + i];
-            const bool gives = path >= 0 && d.inverse[at + i] >= 0 && bs_cu_mask_has(s, 2, path);
+            const bool gives = bs_cu_gives(s, d, at + i);
             count += gives;
-            before += gives && path < mine;
+            before += gives && d.chosen[at + i] < mine;
         }
-        if (mine >= 0 && d.inverse[at + k] >= 0 && bs_cu_mask_has(s, 2, mine))
-            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
-                              sums && s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before]);
+        if (mine >= 0)
+            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine], s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
+                              &sources[before]);
     }
-    if (s->p[1].i && (sums || count == 0)) {
-        if (team.rank == 0)
-            bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
-        count++;
-    }
-    return count;
-}
-
-/* One source of several: that with the largest gate, the lower path of equals. */
-__device__ inline int32_t bs_cu_source_best(const bs_cu_source *sources, int32_t count)
-{
-    int32_t best = 0;
-    for (int32_t i = 1; i < count; i++)
-        if (sources[i].gate > sources[best].gate)
-            best = i;
-    return best;
+    if (s->p[1].i && team.rank == 0)
+        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
+    return count + (s->p[1].i != 0);
 }
 
 __device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
@@ -5778,41 +5765,45 @@ template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum
         bs_cu_put(m.to, m.dtype, to, sum.x);
 }
 
-/* One element of one source, of any type, or zero. */
-__device__ __forceinline__ void bs_cu_select_at(const bs_cu_sum &m, const bs_cu_source *from, uint32_t i)
-{
-    uint32_t line = i / (uint32_t)m.n[0];
-    const int32_t c = (int32_t)(i - line * (uint32_t)m.n[0]), x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
-    line /= (uint32_t)m.n[1];
-    const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
-    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
-    if (!from || (m.image && (y < from->y0 || y >= from->y1 || x < from->x0 || x >= from->x1))) {
-        bs_cu_bits_put(m.to, bs_cu_bytes(m.dtype), to, 0);
-        return;
-    }
-    const int64_t at = (int64_t)c * from->step[0] + (int64_t)x * from->step[1] + (int64_t)y * from->step[2] + (int64_t)z * from->step[3];
-    bs_cu_element_move(m.to, m.dtype, to, from->data, from->dtype, at);
-}
-
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool sums, const bs_cu_team &team, const bs_cu_work &w)
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
-    const bs_cu_source *only = sums || count == 0 ? NULL : sources + bs_cu_source_best(sources, count);
-    bool four = sums && bs_cu_by_four(m.to, m.dtype, m.n, m.step);
+    bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
     for (int32_t k = 0; four && k < count; k++)
         four = bs_cu_by_four(sources[k].data, sources[k].dtype, m.n, sources[k].step);
     const uint32_t total = (uint32_t)m.n[0] * (uint32_t)m.n[1] * (uint32_t)m.n[2] * (uint32_t)m.n[3];
     uint32_t first, last;
     bs_cu_share(four ? total / 4 : total, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        if (!sums)
-            bs_cu_select_at(m, only, i);
-        else if (four)
+        if (four)
             bs_cu_sum_at<4>(m, sources, count, i);
         else
             bs_cu_sum_at<1>(m, sources, count, i);
     }
+}
+
+/* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
+__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    int64_t best = -1;
+    for (int64_t i = at; i < at + d.per_row; i++)
+        if (bs_cu_gives(s, d, i) &&
+            (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
+            best = i;
+    const bs_cu_view to = bs_cu_open_target(t, out, row);
+    const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
+    if (best < 0 && !s->p[1].i) {
+        bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        return;
+    }
+    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]), best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    bs_cu_row_copy(to, from, team, t.workspace, w);
+    if (to.rank == 3 && w.part == 0)
+        bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
 }
 
 __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5824,12 +5815,14 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
         const bool mine = r < w.row + w.rows;
-        const int32_t count = mine ? bs_cu_sources(t, s, r, team, sources) : 0;
+        const int32_t count = mine && sums ? bs_cu_sources(t, s, r, team, sources) : 0;
         __syncthreads();
-        if (mine) {
-            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, sums, team, w);
+        if (mine && sums)
+            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, team, w);
+        else if (mine)
+            bs_cu_select_row(t, s, r, team, w);
+        if (mine)
             bs_cu_zero_around(t, out, r, team, w);
-        }
         __syncthreads();
     }
 }
@@ -6808,29 +6801,6 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         chunk[p] = p < r.d.paths ? r.shared->counts[p] : !good;
 }
 
-/* What the caller's function chose. False: a path that there is not. */
-__device__ inline bool bs_cu_check_chosen(const bs_cu_router &r)
-{
-    bool bad = false;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        r.d.gates[row] = 1.0f;
-        bad = bad || r.d.chosen[row] < -1 || r.d.chosen[row] >= r.d.paths;
-    }
-    return __syncthreads_or(bad) == 0;
-}
-
-__device__ inline void bs_cu_pack_called(const bs_cu_router &r)
-{
-    if (!bs_cu_check_chosen(r)) {
-        bs_cu_choose_none(r, 0, r.rows);
-        if (threadIdx.x == 0)
-            bs_cu_fail(*r.t, r.s, BS_ERROR_DATA);
-    }
-    bs_cu_pack(r);
-    bs_cu_record_rows(r, 0, r.rows);
-    bs_cu_record_counts(r);
-}
-
 /* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
@@ -6864,8 +6834,10 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
     const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
     if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
         return;
-    if (!s->p[BS_CU_P_LARGE].i) {
-        bs_cu_pack_called(r);
+    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
+        bs_cu_pack(r);
+        bs_cu_record_rows(r, 0, r.rows);
+        bs_cu_record_counts(r);
         return;
     }
     const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + BS_CU_ROUTE_CHUNK - 1) / BS_CU_ROUTE_CHUNK);
@@ -7941,7 +7913,8 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
     }
 }
 
-template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+/* Moves are bound by memory: two blocks on a multiprocessor leave them all the registers they want, and no more. */
+template <int KERNEL> __global__ void __launch_bounds__(256, KERNEL <= BS_CU_route_price ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -7954,7 +7927,7 @@ template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_group(const b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_decide(const bs_cu_program program, int32_t first)
+template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(const bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
