@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bacd3893f105356ed5f9582ae3eed847200b7257579a89a1169ea2b0e017c49e
+ * sha256 of the parts: 954197e1d679f394e3ca24f375606818d4c15c6468bf4b2333789c1ab8d27b35
  */
 #include "brainstorm.h"
 
@@ -1144,7 +1144,11 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
     /* op_conv.cuh */                                    \
-    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d)
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d) \
+    /* op_linear.cuh, op_matmul.cuh */                   \
+    X(linear) X(linear_tensor) X(matmul)                 \
+    /* op_attention.cuh, op_segment.cuh */               \
+    X(attention) X(segment_spread) X(segment_reduce)
 
 /* They see all rows of a router at once: op_route.cuh. */
 #define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
@@ -2365,6 +2369,369 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 
 #endif
 /* ==== end src/cuda/op_conv.cuh ================================================================ */
+/* ==== begin src/cuda/op_attention.cuh ========================================================= */
+/* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
+ *
+ * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
+ * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added to
+ * what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one run and
+ * token by token give the same bits.
+ * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
+#ifndef BS_CUDA_OP_ATTENTION
+#define BS_CUDA_OP_ATTENTION
+
+/* ==== begin src/cuda/op_segment.cuh =========================================================== */
+/* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+ * Sums go from the first row of a segment to its last, an element a thread.
+ * Relies on program.cuh and lower.cuh; offsets come checked. Must never look beyond them. */
+#ifndef BS_CUDA_OP_SEGMENT
+#define BS_CUDA_OP_SEGMENT
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
+
+/* Rows are of the segment domain. */
+static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_segment_spread;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
+}
+
+/* p: mode. One row: all segments. */
+static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_segment_reduce;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
+}
+
+/* As bs_segment_of: the last segment that begins at or before the row. */
+__device__ inline int32_t bs_cu_segment_find(const int32_t *offsets, int32_t segments, int32_t row)
+{
+    int32_t low = 0, high = segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+__device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
+{
+    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
+}
+
+/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are fastest. */
+__device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
+{
+    int64_t at = 0;
+    if (rank == 3) {
+        at = (int64_t)(i % dim[0]) * stride[0];
+        i /= dim[0];
+    }
+    for (int32_t d = rank - 1; d >= (rank == 3 ? 1 : 0); d--) {
+        at += (int64_t)(i % dim[d]) * stride[d];
+        i /= dim[d];
+    }
+    return at;
+}
+
+__device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t rank)
+{
+    int32_t n = 1;
+    for (int32_t d = 0; d < rank; d++)
+        n *= dim[d];
+    return n;
+}
+
+/* As it is, or between f32 and f16. */
+__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type, int64_t from_at)
+{
+    if (to_type != from_type)
+        bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
+    else if (bs_cu_bytes(to_type) == 4)
+        reinterpret_cast<uint32_t *>(to)[to_at] = reinterpret_cast<const uint32_t *>(from)[from_at];
+    else if (bs_cu_bytes(to_type) == 2)
+        reinterpret_cast<uint16_t *>(to)[to_at] = reinterpret_cast<const uint16_t *>(from)[from_at];
+    else
+        to[to_at] = from[from_at];
+}
+
+__device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *root = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
+    const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
+    const uint8_t *base = bs_cu_row(t, root, 0);
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const int32_t segment = bs_cu_segment_find(offsets, segments, r);
+        const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
+        uint8_t *to = bs_cu_row(t, out, r);
+        if (w.part == 0 && out->rank == 3 && out->margin > 0)
+            bs_cu_zero_margin(bs_cu_open(t, out, r));
+        for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
+            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from, root->dtype,
+                               bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+    }
+}
+
+/* One element of one segment. rows: of element [..] of row 0; row_bytes from one to the next. */
+__device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype, int32_t begin, int32_t end)
+{
+    float result = 0.0f;
+    for (int32_t r = mode == BS_SEGMENT_LAST ? max(end - 1, begin) : begin; r < end; r++) {
+        const float x = bs_cu_get(rows + r * row_bytes, dtype, 0);
+        if (r == begin || mode == BS_SEGMENT_LAST)
+            result = x;
+        else if (mode == BS_SEGMENT_MAX)
+            result = x > result ? x : result;
+        else
+            result += x;
+    }
+    return mode == BS_SEGMENT_MEAN && end > begin ? result / (float)(end - begin) : result;
+}
+
+__device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
+    const int32_t each = bs_cu_segment_elements(x->dim, x->rank), step = w.parts * (int32_t)blockDim.x;
+    const uint8_t *rows = bs_cu_row(t, x, 0); /* a segment domain is a top-level one: its rows lie one behind the other */
+    uint8_t *to = bs_cu_row(t, out, 0);
+    if (w.part == 0 && out->rank == 3 && out->margin > 0)
+        bs_cu_zero_margin(bs_cu_open(t, out, 0));
+    for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
+        const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
+        const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
+        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment], offsets[segment + 1]);
+        bs_cu_put(to, out->dtype, (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element), result);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_segment.cuh ============================================================= */
+/* #include "cuda/tensor.cuh" */
+
+enum {
+    BS_CU_ATTEND_LANES = 4,                          /* elements of a value a lane sums up */
+    BS_CU_ATTEND_ELEMENTS = 32 * BS_CU_ATTEND_LANES, /* together; a larger head goes in several rounds */
+    BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
+};
+
+/* p: heads, alibi. */
+static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    (void)n;
+    s->kernel = BS_CU_attention;
+    s->p[0].i = bs_max_i32(s->p[0].i, 1);
+    s->parts = s->p[0].i;
+}
+
+/* Keys, or values: the rows of this run and the ring, from the head's first element on. */
+struct bs_cu_attend_side {
+    const uint8_t *fresh, *ring; /* of the segment's first row; of its position 0 */
+    int64_t fresh_bytes, ring_bytes;
+    int32_t fresh_type, ring_type, fresh_step, ring_step;
+};
+
+/* One row and head: it attends to positions low .. position. */
+struct bs_cu_attend_job {
+    bs_cu_attend_side k, v;
+    const uint8_t *q;
+    int32_t q_type, q_step, n, past, low, position, window;
+    float scale, slope;
+};
+
+__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring, int32_t first_row,
+                                                         int32_t segment, int32_t element)
+{
+    bs_cu_attend_side side;
+    side.fresh_type = side.ring_type = fresh->dtype;
+    side.fresh_step = side.ring_step = fresh->stride[0];
+    side.fresh_bytes = side.ring_bytes = fresh->row_bytes; /* a segment domain is a top-level one */
+    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes + (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
+    if (ring) {
+        const int32_t bytes = bs_cu_bytes(ring->dtype);
+        side.ring_type = ring->dtype;
+        side.ring_step = ring->stride[2];
+        side.ring_bytes = (int64_t)ring->stride[1] * bytes;
+        side.ring = bs_cu_row(t, ring, 0) + ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
+    }
+    return side;
+}
+
+__device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row, int32_t head)
+{
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
+    const int32_t segment = bs_cu_segment_find(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
+    bs_cu_attend_job j;
+    j.n = q->dim[0] / s->p[0].i;
+    j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
+    j.q_type = q->dtype;
+    j.q_step = q->stride[0];
+    j.past = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
+    j.position = j.past + (row - first_row);
+    j.window = window ? window->dim[1] : j.position + 1;
+    j.low = max(0, j.position - j.window + 1);
+    j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
+    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_row, segment, head * j.n);
+    j.scale = 1.0f / sqrtf((float)j.n);
+    j.slope = s->p[1].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[0].i) : 0.0f;
+    return j;
+}
+
+__device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side, int32_t position)
+{
+    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes : side.ring + position % j.window * side.ring_bytes;
+}
+
+/* Four elements that lie side by side. */
+__device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t dtype, int32_t at)
+{
+    if (dtype == BS_F32)
+        return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
+    const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
+    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y), bs_cu_high_half(words.y));
+}
+
+__device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
+{
+    return step == 1 && (reinterpret_cast<uintptr_t>(data) & (uintptr_t)(4 * bs_cu_bytes(dtype) - 1)) == 0;
+}
+
+/* Four sums side by side, added up in one order however elements are read. */
+__device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_t *k, int32_t type, int32_t step)
+{
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    int32_t i = 0;
+    if (bs_cu_attend_quads(j.q, j.q_type, j.q_step) && bs_cu_attend_quads(k, type, step))
+#pragma unroll 4
+        for (; i + 4 <= j.n; i += 4) {
+            const float4 a = bs_cu_attend_quad(j.q, j.q_type, i), b = bs_cu_attend_quad(k, type, i);
+            sum.x = fmaf(a.x, b.x, sum.x);
+            sum.y = fmaf(a.y, b.y, sum.y);
+            sum.z = fmaf(a.z, b.z, sum.z);
+            sum.w = fmaf(a.w, b.w, sum.w);
+        }
+#pragma unroll 1
+    for (; i < j.n; i++) {
+        const float product_a = bs_cu_get(j.q, j.q_type, (int64_t)i * j.q_step), product_b = bs_cu_get(k, type, (int64_t)i * step);
+        if ((i & 3) == 0)
+            sum.x = fmaf(product_a, product_b, sum.x);
+        else if ((i & 3) == 1)
+            sum.y = fmaf(product_a, product_b, sum.y);
+        else if ((i & 3) == 2)
+            sum.z = fmaf(product_a, product_b, sum.z);
+        else
+            sum.w = fmaf(product_a, product_b, sum.w);
+    }
+    return (sum.x + sum.z) + (sum.y + sum.w);
+}
+
+/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score - top). */
+__device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0), end = min(j.position - first, 31);
+    const bool mine = lane >= begin && lane <= end, fresh = position >= j.past;
+    float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
+    unsigned long long at = 0;
+    if (mine) {
+        const bs_cu_attend_side &k = j.k;
+        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type, fresh ? k.fresh_step : k.ring_step);
+        score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
+        at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
+    }
+    float top = score, sum;
+    for (int32_t d = 16; d > 0; d /= 2)
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
+    if (mine)
+        weight = expf(score - top);
+    sum = weight;
+    for (int32_t d = 16; d > 0; d /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, d);
+#pragma unroll 2
+    for (int32_t p = begin; p <= end; p++) {
+        const float w = __shfl_sync(0xffffffffu, weight, p);
+        const uint8_t *v = reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(__shfl_sync(0xffffffffu, at, p)));
+        const bool run = first + p >= j.past;
+        const int32_t type = run ? j.v.fresh_type : j.v.ring_type, step = run ? j.v.fresh_step : j.v.ring_step;
+#pragma unroll
+        for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
+            if (from + 32 * i + lane < j.n)
+                value[i] = fmaf(w, bs_cu_get(v, type, (int64_t)(from + 32 * i + lane) * step), value[i]);
+    }
+#pragma unroll
+    for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
+        partial[32 * i + lane] = value[i];
+    if (lane == 0) {
+        partial[BS_CU_ATTEND_ELEMENTS] = top;
+        partial[BS_CU_ATTEND_ELEMENTS + 1] = sum;
+    }
+}
+
+/* What a thread knows of the positions so far: the largest score, the sum, and up to two elements of the values. */
+struct bs_cu_attend_state {
+    float top, sum, value[2];
+    bool any;
+};
+
+__device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, const float *partial)
+{
+    const float top = fmaxf(state->top, partial[BS_CU_ATTEND_ELEMENTS]);
+    const float before = state->any ? expf(state->top - top) : 0.0f, now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
+    state->sum = fmaf(state->sum, before, partial[BS_CU_ATTEND_ELEMENTS + 1] * now);
+    for (int32_t i = 0; i < 2; i++)
+        if ((int32_t)(threadIdx.x + i * blockDim.x) < BS_CU_ATTEND_ELEMENTS)
+            state->value[i] = fmaf(state->value[i], before, partial[threadIdx.x + i * blockDim.x] * now);
+    state->top = top;
+    state->any = true;
+}
+
+/* Elements from .. from + 128 of one row and head. */
+__device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from, const bs_device_operand *o, uint8_t *out)
+{
+    float *partial = reinterpret_cast<float *>(t.workspace);
+    const int32_t warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5, last = j.position / 32;
+    bs_cu_attend_state state = {-INFINITY, 0.0f, {0.0f, 0.0f}, false};
+    for (int32_t block = j.low / 32; block <= last; block += warps) {
+        if (block + warp <= last)
+            bs_cu_attend_block(j, (block + warp) * 32, from, partial + warp * BS_CU_ATTEND_PARTIAL);
+        __syncthreads();
+        for (int32_t k = 0; k < warps && block + k <= last; k++)
+            bs_cu_attend_merge(&state, partial + k * BS_CU_ATTEND_PARTIAL);
+        __syncthreads();
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t element = (int32_t)(threadIdx.x + i * blockDim.x);
+        if (element < BS_CU_ATTEND_ELEMENTS && from + element < j.n)
+            bs_cu_put(out, o->dtype, (int64_t)(from + element) * o->stride[0], state.value[i] / state.sum);
+    }
+}
+
+__device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *o = bs_cu_out(t, s, 0);
+    bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1; /* registers are for the sums */
+    for (int32_t r = w.row; r < w.row + w.rows; r++)
+        for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
+            if (threadIdx.x == 0)
+                *job = bs_cu_attend_job_of(t, s, r, head);
+            __syncthreads();
+            uint8_t *out = bs_cu_row(t, o, r) + (int64_t)head * job->n * o->stride[0] * bs_cu_bytes(o->dtype);
+            for (int32_t from = 0; from < job->n; from += BS_CU_ATTEND_ELEMENTS)
+                bs_cu_attend(t, *job, from, o, out);
+            __syncthreads();
+        }
+}
+
+#endif
+/* ==== end src/cuda/op_attention.cuh =========================================================== */
 /* ==== begin src/cuda/op_binary.cuh ============================================================ */
 /* op_binary.cuh - add, sub, mul, with broadcasting of the second operand.
  * Relies on walk.cuh. Must never let an element depend on where it stands. */
@@ -3407,6 +3774,574 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 
 #endif
 /* ==== end src/cuda/op_image.cuh =============================================================== */
+/* ==== begin src/cuda/op_linear.cuh ============================================================ */
+/* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
+ *
+ * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Experts are steps of one launch, and how many rows
+ * each has only the device knows: a piece of work is up to 64 lines by 64 (or 16) columns, and its block takes the shape
+ * that suits the lines it finds. Up to 8 lines the weights are read once, 256 bytes of a line at a time, three stages deep,
+ * and are all the cost; beyond that a tile of 32 or 64 lines shares them. Lines are fetched by address, so rows of a
+ * scatter need no copy. All shapes add up in one order (gemm.cuh).
+ * Relies on gemm.cuh, program.cuh and ops/linear.c. Must never let rows influence each other. */
+#ifndef BS_CUDA_OP_LINEAR
+#define BS_CUDA_OP_LINEAR
+
+/* ==== begin src/cuda/gemm.cuh ================================================================= */
+/* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
+ *
+ * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the shape
+ * of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows which.
+ * Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+#ifndef BS_CUDA_GEMM
+#define BS_CUDA_GEMM
+
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/tensor.cuh" */
+
+enum {
+    BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
+    BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
+    BS_CU_GEMM_PITCH = 80, /* from line to line there: eight lines begin in different banks */
+    BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
+};
+
+/* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
+template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
+{
+    return BYTES == 4 ? ROWS * ((int32_t)blockDim.x / 16) : ROWS * 4 * ((int32_t)blockDim.x / 64);
+}
+
+/* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
+template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+#pragma unroll 2
+    for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
+        float4 a[ROWS], b[4];
+#pragma unroll
+        for (int32_t j = 0; j < 4; j++)
+            b[j] = *reinterpret_cast<const float4 *>(columns + (x + 16 * j) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+            a[i] = *reinterpret_cast<const float4 *>(lines + (y + i * high) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++) {
+                float s = fmaf(a[i].x, b[j].x, sum[4 * i + j]);
+                s = fmaf(a[i].y, b[j].y, s);
+                s = fmaf(a[i].z, b[j].z, s);
+                sum[4 * i + j] = fmaf(a[i].w, b[j].w, s);
+            }
+    }
+}
+
+/* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
+template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3, row = lane & 7;
+    const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
+    const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
+    uint32_t b[ROWS / 2][4]; /* two steps of 16 */
+    if (warp >= ((int32_t)blockDim.x >> 6) * 2)
+        return;
+#pragma unroll
+    for (int32_t j = 0; j < ROWS / 2; j++)
+        bs_cu_ldmatrix_x4(b[j], with + 8 * j * BS_CU_GEMM_PITCH);
+#pragma unroll
+    for (int32_t k = 0; k < 2; k++)
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++) {
+            uint32_t a[4];
+            bs_cu_ldmatrix_x4(a, from + 16 * i * BS_CU_GEMM_PITCH + 32 * k);
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+                bs_cu_mma(sum + 4 * (i * (ROWS / 2) + j), a, b[j] + 2 * k);
+        }
+}
+
+/* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
+template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    if (BYTES == 4)
+        bs_cu_gemm_f32<ROWS>(columns, lines, sum);
+    else
+        bs_cu_gemm_f16<ROWS>(columns, lines, sum);
+}
+
+/* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
+template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
+    if (BYTES == 4) {
+        const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++)
+                to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
+    } else if (warp < ((int32_t)blockDim.x >> 6) * 2) {
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++)
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+#pragma unroll
+                for (int32_t e = 0; e < 4; e++)
+                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH + (warp & 1) * 32 + 16 * i + (lane >> 2) +
+                       8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
+    }
+}
+
+#endif
+/* ==== end src/cuda/gemm.cuh =================================================================== */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
+
+enum {
+    BS_CU_FEW_LINES = 8,
+    BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
+    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what memory gives in one go */
+    BS_CU_FEW_PITCH = 272,
+    BS_CU_FEW_STAGES = 3,
+    BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
+    BS_CU_LINEAR_BATCH = 1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
+};
+
+/* ----------------------------------------------------------------------------------------------- describing */
+
+/* Lines of a row. */
+static int32_t bs_cu_linear_lines_of(const bs_device_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < o->rank - 1; i++)
+        n *= o->dim[i];
+    return (int32_t)n;
+}
+
+/* Columns of a piece: few where there would be too few pieces to keep a GPU busy with reading. */
+static int32_t bs_cu_linear_columns(const bs_cu_node *n, int32_t domain, int64_t lines, int32_t out)
+{
+    const bs_domain *d = &n->graph->domains[domain];
+    const int64_t rows = domain ? d->max_rows : 1;
+    int64_t branches = bs_ceil_div(rows * lines, BS_CU_GEMM_SIDE);
+    if (d->kind == BS_DOMAIN_PATH)
+        branches = bs_min_i64(rows, n->graph->routers[d->router].desc->paths);
+    return rows * lines <= 16 && branches * bs_ceil_div(out, BS_CU_GEMM_SIDE) < 256 ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+}
+
+/* p: out, no_bias, act, act_param; then columns of a piece. */
+static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t lines = bs_cu_linear_lines_of(&n->out[0]), out = s->p[0].i;
+    const bool path = n->graph->domains[s->domain].kind == BS_DOMAIN_PATH;
+    const int64_t rows = s->domain ? n->graph->domains[s->domain].max_rows : 1;
+    const int64_t most = path ? (int64_t)BS_CU_GEMM_SIDE : bs_min_i64(BS_CU_LINEAR_BATCH, rows * bs_max_i32(lines, 1));
+    s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
+    s->batch = (int32_t)bs_min_i64(bs_max_i32(1, (int32_t)(most / bs_max_i32(lines, 1))), INT32_MAX);
+    s->p[4].i = bs_cu_linear_columns(n, s->domain, lines, out);
+    s->parts = bs_cu_pieces(bs_ceil_div((int64_t)s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[4].i), 1);
+}
+
+/* -------------------------------------------------------------------------------------------------- loading */
+
+struct bs_cu_linear_line {
+    const uint8_t *x;
+    uint8_t *y;
+};
+
+struct bs_cu_linear_job {
+    const bs_device_step *step;
+    const bs_device_operand *x, *y;
+    const uint8_t *weights;
+    int32_t line_bytes; /* of weights */
+    int32_t k, out, lines /* of a row */, x_step;
+    bool same; /* x is stored as it is multiplied, elements side by side */
+    bs_cu_linear_line *at; /* [64] of the tile, in shared memory */
+};
+
+template <int BYTES> __device__ inline bs_cu_linear_job bs_cu_linear_job_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    bs_cu_linear_job j;
+    j.step = s;
+    j.x = bs_cu_in(t, s, 0);
+    j.y = bs_cu_out(t, s, 0);
+    j.k = j.x->dim[j.x->rank - 1];
+    j.out = s->p[0].i;
+    j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
+    j.weights = bs_cu_prepared(t, s);
+    j.lines = 1;
+    for (int32_t i = 0; i < j.y->rank - 1; i++)
+        j.lines *= j.y->dim[i];
+    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
+    j.same = j.x_step == 1 && bs_cu_bytes(j.x->dtype) == BYTES;
+    j.at = reinterpret_cast<bs_cu_linear_line *>(t.workspace + BS_CU_WORKSPACE) - BS_CU_GEMM_SIDE;
+    return j;
+}
+
+/* What happens to a sum. Looked up when sums are there: until then registers are for them. */
+struct bs_cu_linear_end {
+    const float *bias, *slopes;
+    int32_t dtype, step, act;
+    float param;
+};
+
+__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
+{
+    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT; /* as bs_epilogue_place */
+    const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    bs_cu_linear_end e;
+    e.bias = reinterpret_cast<const float *>(j.weights + bias);
+    e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
+    e.dtype = j.y->dtype;
+    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
+    e.act = j.step->p[2].i;
+    e.param = j.step->p[3].f;
+    return e;
+}
+
+__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line, int32_t column, float sum)
+{
+    const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
+    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
+}
+
+/* Line number `line` of a row, in elements from its first. */
+__device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
+{
+    int64_t offset = 0;
+    for (int32_t d = o->rank - 2; d >= 0; d--) {
+        offset += (int64_t)(line % o->dim[d]) * o->stride[d];
+        line /= o->dim[d];
+    }
+    return offset;
+}
+
+/* Where lines first .. first + count of the rows from `row` are. count <= 64 <= threads. */
+__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t first, int32_t count)
+{
+    const int32_t i = (int32_t)threadIdx.x;
+    if (i >= count)
+        return;
+    const int32_t r = row + (first + i) / j.lines, line = (first + i) % j.lines;
+    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
+    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
+}
+
+/* 16 bytes of weights. The second-level cache fetches 256 around them: what is read next of the same line. */
+__device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
+{
+#if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" : : "r"(at), "l"(__cvta_generic_to_global(global)) : "memory");
+#else
+    bs_cu_cp_async_16(shared, global);
+#endif
+}
+
+/* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
+template <int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count, int32_t from)
+{
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
+        uint8_t *slot = to + column * pitch + chunk;
+        if (from + chunk < j.line_bytes)
+            bs_cu_linear_fetch(slot, j.weights + (int64_t)(first + column) * j.line_bytes + from + chunk);
+        else
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
+    }
+}
+
+/* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
+template <int BYTES, int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count, int32_t from)
+{
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const uint8_t *line = j.at[i / CHUNKS].x;
+        uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
+        const int32_t k = (from + i % CHUNKS * 16) / BYTES;
+        if (j.same && k + 16 / BYTES <= j.k && (reinterpret_cast<uintptr_t>(line) & 15) == 0) {
+            bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
+        } else {
+#pragma unroll 1
+            for (int32_t e = 0; e < 16 / BYTES; e++) {
+                const float x = k + e < j.k ? bs_cu_get(line, j.x->dtype, (int64_t)(k + e) * j.x_step) : 0.0f;
+                bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- few lines */
+
+/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does it all. */
+template <int BYTES> __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
+{
+    const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    if (BYTES == 4) {
+        const int32_t high = (int32_t)blockDim.x >> 4, y = turn >> 4;
+        const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
+        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
+        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
+        const bool second = y + high < count;
+        if (y >= count)
+            return;
+#pragma unroll 4
+        for (int32_t k = 0; k < BS_CU_FEW_DEPTH / 16; k++) {
+            const float4 b = w[k], a = x0[k];
+            sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
+            if (second) {
+                const float4 c = x1[k];
+                sum[1] = fmaf(c.w, b.w, fmaf(c.z, b.z, fmaf(c.y, b.y, fmaf(c.x, b.x, sum[1]))));
+            }
+        }
+    } else if (turn < 32) {
+        const int32_t matrix = lane >> 3, row = lane & 7;
+        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * BS_CU_FEW_PITCH + (matrix >> 1) * 16;
+        const uint8_t *with = lines + row * BS_CU_FEW_PITCH + matrix * 16;
+#pragma unroll 2
+        for (int32_t k = 0; k < BS_CU_FEW_DEPTH; k += 64) {
+            uint32_t a[4], b[4];
+            bs_cu_ldmatrix_x4(b, with + k);
+            bs_cu_ldmatrix_x4(a, from + k);
+            bs_cu_mma(sum, a, b);
+            bs_cu_ldmatrix_x4(a, from + k + 32);
+            bs_cu_mma(sum, a, b + 2);
+        }
+    }
+}
+
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t columns, int32_t turn, const float *sum)
+{
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    if (BYTES == 4) {
+        const int32_t high = (int32_t)blockDim.x >> 4, column = turn & 15, y = turn >> 4;
+#pragma unroll 1
+        for (int32_t i = 0; i < 2; i++)
+            if (column < columns && y + i * high < count)
+                bs_cu_linear_put(e, j.at[y + i * high], first + column, i ? sum[1] : sum[0]);
+    } else if (turn < 32) {
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++) {
+            const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
+            if (column < columns && line < count)
+                bs_cu_linear_put(e, j.at[line], first + column, i == 0 ? sum[0] : i == 1 ? sum[1] : i == 2 ? sum[2] : sum[3]);
+        }
+    }
+}
+
+/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
+template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+{
+    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH), threads = (int32_t)blockDim.x;
+    const int32_t steps = depth * ((end - first + BS_CU_FEW_COLUMNS - 1) / BS_CU_FEW_COLUMNS);
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    bs_cu_linear_find(t, j, row, line, count);
+    __syncthreads();
+    for (int32_t i = 1 - BS_CU_FEW_STAGES; i < steps; i++) {
+        if (i >= 0) {
+            bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
+            __syncthreads();
+        }
+        if (load_first < end) {
+            uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
+            const int32_t from = load_at * BS_CU_FEW_DEPTH;
+            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first, min(BS_CU_FEW_COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH, count, from);
+            load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
+            load_at = load_at + 1 == depth ? 0 : load_at + 1;
+            load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
+        }
+        bs_cu_cp_async_commit();
+        if (i < 0)
+            continue;
+        bs_cu_linear_few_step<BYTES>(t.workspace + stage * BS_CU_FEW_STAGE_BYTES, count, turn, sum);
+        stage = stage + 1 == BS_CU_FEW_STAGES ? 0 : stage + 1;
+        if (++at == depth) {
+            bs_cu_linear_few_finish<BYTES>(j, count, first, min(BS_CU_FEW_COLUMNS, end - first), turn, sum);
+            sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
+            at = 0;
+            first += BS_CU_FEW_COLUMNS;
+            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
+        }
+    }
+    __syncthreads();
+}
+
+/* ------------------------------------------------------------------------------------------------- more lines */
+
+template <int BYTES, int ROWS>
+__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count, int32_t first, int32_t columns, int32_t step)
+{
+    const int32_t from = step * BS_CU_GEMM_DEPTH;
+    bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
+    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH, count, from);
+}
+
+/* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t end)
+{
+    enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
+    const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
+    float sum[ROWS * 4];
+    int32_t stage = 0, load_stage = STAGES - 1;
+#pragma unroll
+    for (int32_t i = 0; i < ROWS * 4; i++)
+        sum[i] = 0.0f;
+    for (int32_t i = 0; i < STAGES - 1; i++) {
+        if (i < steps)
+            bs_cu_linear_load<BYTES, ROWS>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
+        bs_cu_cp_async_commit();
+    }
+    for (int32_t i = 0; i < steps; i++) {
+        bs_cu_cp_async_wait<STAGES - 2>();
+        __syncthreads();
+        if (i + STAGES - 1 < steps)
+            bs_cu_linear_load<BYTES, ROWS>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
+        bs_cu_cp_async_commit();
+        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES, t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+        load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
+    }
+    float *sums = reinterpret_cast<float *>(t.workspace);
+    __syncthreads();
+    bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
+    __syncthreads();
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
+        if (column < columns)
+            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
+    }
+    __syncthreads();
+}
+
+/* Lines line .. line + count (64 at most) of the rows from `row`, in passes. */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+{
+    const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
+    for (int32_t at = 0; at < count; at += most) {
+        const int32_t here = min(most, count - at);
+        bs_cu_linear_find(t, j, row, line + at, here);
+        __syncthreads();
+        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
+    }
+}
+
+template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_linear_job j = bs_cu_linear_job_of<BYTES>(t, s);
+    const int32_t wide = s->p[4].i, lines = w.rows * j.lines, down = (lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const int32_t pieces = down * ((j.out + wide - 1) / wide);
+    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
+        for (int32_t r = w.row; r < w.row + w.rows; r++)
+            bs_cu_zero_margin(bs_cu_open(t, j.y, r));
+    for (int32_t piece = w.part; piece < pieces; piece += w.parts) { /* lines fastest: neighbours read the same weights */
+        const int32_t line = piece % down * BS_CU_GEMM_SIDE, first = piece / down * wide, end = min(first + wide, j.out);
+        const int32_t count = min(BS_CU_GEMM_SIDE, lines - line);
+        if (count <= BS_CU_FEW_LINES)
+            bs_cu_linear_few<BYTES>(t, j, w.row, line, count, first, end);
+        else if (count <= BS_CU_GEMM_SIDE / 2)
+            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, w.row, line, count, first, end);
+        else
+            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, w.row, line, count, first, end);
+    }
+}
+
+__device__ inline void bs_cu_linear_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_any<4>(t, s, w);
+}
+
+__device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_any<2>(t, s, w);
+}
+
+/* --------------------------------------------------------------------------------------------- large products */
+
+/* What a library's kernel would not change: bias and activation, in place. */
+static __global__ void __launch_bounds__(256) bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
+                                                                    const float *slopes, int32_t act, float param)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
+        const int32_t column = (int32_t)(i % out);
+        const int64_t at = i / out * line + column;
+        bs_cu_put(y, dtype, at, bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+    }
+}
+
+#ifndef BS_NO_CUBLAS
+
+/* Elements from line to line where all lines lie behind each other and within themselves; 0: they do not. */
+static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
+{
+    const int32_t last = o->rank - 1;
+    const bool rows = o->domain != 0;
+    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain || (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        return 0;
+    for (int32_t d = 0; d + 2 < o->rank; d++)
+        if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
+            return 0;
+    return rows ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype) : o->rank > 1 ? o->stride[last - 1] : o->dim[last];
+}
+
+/* Whether the host knows enough of a linear, and it is large enough, for bs_cu_linear_cublas: fixed by the plan and the
+ * strides, not by how many rows a run has. */
+static bool bs_cu_linear_is_large(const bs_cu_node *n)
+{
+    const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
+    const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
+    const int64_t rows = n->out[0].domain ? n->graph->domains[n->out[0].domain].max_rows : 1;
+    return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
+           rows * bs_cu_linear_lines_of(&n->out[0]) >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
+}
+
+/* All `rows` rows of such a linear, on the handle's stream. Operands and step as they were lowered; prepared: its weights
+ * on the device. */
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared, int32_t rows)
+{
+    const bs_device_operand *x = &n->in[0], *y = &n->out[0];
+    const bool half = n->np->half != 0;
+    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4, padded = (k * bytes + 15) / 16 * 16 / bytes;
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x), to = bs_cu_linear_dense(n, y);
+    const int64_t bias = (int64_t)bs_align_u64((uint64_t)padded * (uint64_t)bytes * (uint64_t)out), array = (int64_t)bs_align_u64(4 * (uint64_t)out);
+    const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
+    const float one = 1.0f, zero = 0.0f;
+#if CUBLAS_VER_MAJOR >= 11
+    const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+#else
+    const cudaDataType_t compute = CUDA_R_32F;
+#endif
+    if (lines == 0)
+        return true;
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX || cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
+        cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
+                     reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
+                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
+              reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
+              reinterpret_cast<const float *>(prepared + bias), reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+    return true;
+}
+
+#endif
+
+#endif
+/* ==== end src/cuda/op_linear.cuh ============================================================== */
 /* ==== begin src/cuda/op_lines.cuh ============================================================= */
 /* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
  * Long lines that lie side by side in memory get a warp, others a thread; which, follows from the op's shape alone. A
@@ -3752,6 +4687,142 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 
 #endif
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
+/* ==== begin src/cuda/op_matmul.cuh ============================================================ */
+/* op_matmul.cuh - product of two computed matrices, one of each leading dimension.
+ * Operands have any strides and are brought to shared memory element by element, the one whose elements lie closer
+ * together first. A sum is k = 0, 1, 2 ..., as the definition says.
+ * Relies on gemm.cuh and program.cuh. Must never read beyond a matrix: sizes are those of this run. */
+#ifndef BS_CUDA_OP_MATMUL
+#define BS_CUDA_OP_MATMUL
+
+/* #include "cuda/gemm.cuh" */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum { BS_CU_MATMUL_STAGE_BYTES = 2 * BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH };
+
+/* p: transpose_b, scale. */
+static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_device_operand *o = &n->out[0];
+    int64_t matrices = 1;
+    for (int32_t i = 0; i < o->rank - 2; i++)
+        matrices *= o->dim[i];
+    s->kernel = BS_CU_matmul;
+    s->parts = bs_cu_pieces(matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) * bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE), 1);
+}
+
+/* A matrix as lines of k, whichever way it is stored. */
+struct bs_cu_matmul_side {
+    const bs_device_operand *o;
+    int32_t lines, k, line_step, k_step;
+};
+
+__device__ inline bs_cu_matmul_side bs_cu_matmul_side_of(const bs_device_operand *o, bool transposed)
+{
+    const int32_t line = transposed ? o->rank - 2 : o->rank - 1, k = transposed ? o->rank - 1 : o->rank - 2;
+    bs_cu_matmul_side m;
+    m.o = o;
+    m.lines = o->dim[line];
+    m.k = o->dim[k];
+    m.line_step = o->stride[line];
+    m.k_step = o->stride[k];
+    return m;
+}
+
+/* Where matrix `index` of a row is. */
+__device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, int32_t index)
+{
+    int64_t offset = 0;
+    if (o->rank == 4)
+        offset = (int64_t)(index / o->dim[1]) * o->stride[0] + (int64_t)(index % o->dim[1]) * o->stride[1];
+    else if (o->rank == 3)
+        offset = (int64_t)index * o->stride[0];
+    return bs_cu_row(t, o, row) + offset * bs_cu_bytes(o->dtype);
+}
+
+/* Products k .. k + 16 of `count` lines from `first`; zeros beyond the last product. */
+__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first, int32_t count, int32_t k, uint8_t *to)
+{
+    const bool across = abs(m.line_step) < abs(m.k_step);
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < BS_CU_GEMM_SIDE * 16; i += (int32_t)blockDim.x) {
+        const int32_t line = across ? i % BS_CU_GEMM_SIDE : i / 16, at = across ? i / BS_CU_GEMM_SIDE : i % 16;
+        if (line < count)
+            *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH + at * 4) =
+                k + at < m.k ? bs_cu_get(from, m.o->dtype, (int64_t)(first + line) * m.line_step + (int64_t)(k + at) * m.k_step) : 0.0f;
+    }
+}
+
+struct bs_cu_matmul_job {
+    bs_cu_matmul_side a, b;
+    const bs_device_operand *out;
+    float scale;
+};
+
+/* Lines line .. line + count (those of a pass at most) by columns first .. first + columns (64 at most) of one product. */
+__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a, const uint8_t *b, uint8_t *out, int32_t line, int32_t count,
+                                         int32_t first, int32_t columns)
+{
+    float sum[16];
+    int32_t stage = 0;
+#pragma unroll
+    for (int32_t i = 0; i < 16; i++)
+        sum[i] = 0.0f;
+    bs_cu_matmul_load(j.b, b, first, columns, 0, t.workspace);
+    bs_cu_matmul_load(j.a, a, line, count, 0, t.workspace + BS_CU_MATMUL_STAGE_BYTES / 2);
+    for (int32_t k = 0; k < j.a.k; k += 16) {
+        uint8_t *here = t.workspace + stage * BS_CU_MATMUL_STAGE_BYTES, *next = t.workspace + (stage ^ 1) * BS_CU_MATMUL_STAGE_BYTES;
+        __syncthreads();
+        if (k + 16 < j.a.k) {
+            bs_cu_matmul_load(j.b, b, first, columns, k + 16, next);
+            bs_cu_matmul_load(j.a, a, line, count, k + 16, next + BS_CU_MATMUL_STAGE_BYTES / 2);
+        }
+        bs_cu_gemm_step<4, 4>(here, here + BS_CU_MATMUL_STAGE_BYTES / 2, sum);
+        stage ^= 1;
+    }
+    float *sums = reinterpret_cast<float *>(t.workspace);
+    const bs_device_operand *o = j.out;
+    __syncthreads();
+    bs_cu_gemm_finish<4, 4>(sum, sums);
+    __syncthreads();
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+        const int32_t y = i / BS_CU_GEMM_SIDE, x = i % BS_CU_GEMM_SIDE;
+        if (x < columns)
+            bs_cu_put(out, o->dtype, (int64_t)(line + y) * o->stride[o->rank - 2] + (int64_t)(first + x) * o->stride[o->rank - 1],
+                      sums[y * BS_CU_SUMS_PITCH + x] * j.scale);
+    }
+    __syncthreads();
+}
+
+__device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_matmul_job j;
+    j.a = bs_cu_matmul_side_of(bs_cu_in(t, s, 0), true);
+    j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[0].i != 0);
+    j.out = bs_cu_out(t, s, 0);
+    j.scale = s->p[1].f == 0.0f ? 1.0f : s->p[1].f;
+    int32_t matrices = 1;
+    for (int32_t i = 0; i < j.out->rank - 2; i++)
+        matrices *= j.out->dim[i];
+    const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE, across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const int32_t most = bs_cu_gemm_lines<4, 4>();
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        if (w.part == 0 && j.out->rank == 3 && j.out->margin > 0)
+            bs_cu_zero_margin(bs_cu_open(t, j.out, r));
+        for (int64_t piece = w.part; piece < (int64_t)matrices * down * across; piece += w.parts) {
+            const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
+            const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE, end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
+            const uint8_t *a = bs_cu_matmul_at(t, j.a.o, r, matrix), *b = bs_cu_matmul_at(t, j.b.o, r, matrix);
+            for (int32_t at = line; at < end; at += most)
+                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first, min((int32_t)BS_CU_GEMM_SIDE, j.b.lines - first));
+        }
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_matmul.cuh ============================================================== */
 /* ==== begin src/cuda/op_move.cuh ============================================================== */
 /* op_move.cuh - moving rows: load, store, append, fill, rest, reduce.
  *
@@ -5687,6 +6758,7 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 
 #endif
 /* ==== end src/cuda/op_route.cuh =============================================================== */
+/* #include "cuda/op_segment.cuh" */
 /* ==== begin src/cuda/op_shape.cuh ============================================================= */
 /* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any
  * type change their places.
@@ -6061,7 +7133,8 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
     X(softmax) X(layer_norm) X(argmax) X(topk)                             \
     X(pool2d) X(resize) X(patch_features)                                  \
-    X(conv2d) X(deconv2d)
+    X(conv2d) X(deconv2d)                                                  \
+    X(linear) X(matmul) X(attention) X(segment_spread) X(segment_reduce)
 
 struct bs_cu_column {
     const char *op;
@@ -7624,8 +8697,9 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 /* The body of an IF node behind what was captured; its condition is `handle`. */
 static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
 {
-    cudaGraphNodeParams params = {cudaGraphNodeTypeConditional};
+    cudaGraphNodeParams params = {};
     cudaGraphNode_t node;
+    params.type = cudaGraphNodeTypeConditional;
     params.conditional.handle = handle;
     params.conditional.type = cudaGraphCondTypeIf;
     params.conditional.size = 1;

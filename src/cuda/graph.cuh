@@ -125,8 +125,9 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 /* The body of an IF node behind what was captured; its condition is `handle`. */
 static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
 {
-    cudaGraphNodeParams params = {cudaGraphNodeTypeConditional};
+    cudaGraphNodeParams params = {};
     cudaGraphNode_t node;
+    params.type = cudaGraphNodeTypeConditional;
     params.conditional.handle = handle;
     params.conditional.type = cudaGraphCondTypeIf;
     params.conditional.size = 1;
