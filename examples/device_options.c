@@ -142,19 +142,19 @@ void device_count(device_tools *gpu, uint64_t in, uint64_t out)
 
 /* ------------------------------------------------------------------------------------------------- figures */
 
-static double a_run(const device_tools *gpu, uint64_t bytes)
+static unsigned long long a_run(const device_tools *gpu, uint64_t bytes)
 {
-    return gpu->runs ? (double)bytes / (double)gpu->runs : 0;
+    return gpu->runs ? bytes / gpu->runs : 0;
 }
 
 void device_summary(FILE *file, const device_tools *gpu)
 {
-    const double mb = 1e-6, kb = 1e-3;
+    const double mb = 1e-6;
     if (!gpu->used)
         return;
     fprintf(file, "GPU: %s (%d.%d), %s; %.2f MB on it, %.2f MB pinned\n", gpu->facts.name, (int)gpu->facts.major, (int)gpu->facts.minor,
             gpu->half ? "f16" : "f32", (double)gpu->device_bytes * mb, (double)gpu->pinned_bytes * mb);
-    fprintf(file, "copied a run: %.1f KB to it, %.1f KB back\n", a_run(gpu, gpu->copied_in) * kb, a_run(gpu, gpu->copied_out) * kb);
+    fprintf(file, "copied a run: %llu bytes to it, %llu back\n", a_run(gpu, gpu->copied_in), a_run(gpu, gpu->copied_out));
 }
 
 void device_json(FILE *file, const device_tools *gpu)

@@ -91,7 +91,7 @@ bool report_json(const char *path, const run_facts *r)
     json_number(f, "fps", r->seconds > 0 ? (double)r->frames / r->seconds : 0);
     json_number(f, "seconds_network", r->seconds_network);
     json_number(f, "seconds_waited", r->seconds_waited);
-    json_number(f, "seconds_routing", (double)u->tallies.routing_ns * 1e-9);
+    json_number(f, "seconds_routing", u->gpu.used ? NAN : (double)u->tallies.routing_ns * 1e-9);
     if (u->routed)
         json_routes(f, &u->tallies);
     json_number(f, "psnr_y", r->has_reference ? r->psnr : NAN);
@@ -117,9 +117,11 @@ void report_summary(const run_facts *r)
     if (r->up->routed && all) {
         fprintf(stderr, "cells: %.1f %% reuse, %.1f %% bicubic, %.1f %% small, %.1f %% large", 100 * share(t->cells[0], all),
                 100 * share(t->cells[1], all), 100 * share(t->cells[2], all), 100 * share(t->cells[3], all));
-        fprintf(stderr, " (exits %.0f / %.0f / %.0f %%); routing %.2f ms a frame\n", 100 * share(t->exits[0], t->cells[3]),
-                100 * share(t->exits[1], t->cells[3]), 100 * share(t->exits[2], t->cells[3]),
-                (double)t->routing_ns * 1e-6 / (double)(t->frames ? t->frames : 1));
+        fprintf(stderr, " (exits %.0f / %.0f / %.0f %%)", 100 * share(t->exits[0], t->cells[3]), 100 * share(t->exits[1], t->cells[3]),
+                100 * share(t->exits[2], t->cells[3]));
+        if (!r->up->gpu.used) /* a GPU does not tell when it began to compute */
+            fprintf(stderr, "; routing %.2f ms a frame", (double)t->routing_ns * 1e-6 / (double)(t->frames ? t->frames : 1));
+        fprintf(stderr, "\n");
     }
     if (r->has_reference)
         fprintf(stderr, "against the reference: PSNR-Y %.3f dB, SSIM %.4f\n", r->psnr, r->ssim);
