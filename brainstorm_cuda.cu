@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 954197e1d679f394e3ca24f375606818d4c15c6468bf4b2333789c1ab8d27b35
+ * sha256 of the parts: 0efd00e1aa0aaf5795c253a81eb8ac5ce3646c4aeaab07635974ba24dbe77a5f
  */
 #include "brainstorm.h"
 
@@ -6006,6 +6006,7 @@ static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_route_price;
     s->router = n->node->router;
+    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
 }
 
 /* ----------------------------------------------------------------------------------------- shared by a block */
@@ -6753,7 +6754,7 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
-        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, *bs_cu_decision_of(t, s->router).price);
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
 }
 
 #endif

@@ -2,9 +2,10 @@
  * any order, patch size, forced routes, lowering, extents that change, strided buffers, states, streamed weights. All
  * numbers are small and whole, so that f32 must agree to the bit.
  * test_cuda_random [seed [graphs]] */
+#define _POSIX_C_SOURCE 200809L /* nanosleep, in flat_source.h */
+#include "random_graph.h"
 #include "against.h"
 #include "flat_source.h"
-#include "random_graph.h"
 
 static random_graph rg;
 static net_table weights;
@@ -42,8 +43,11 @@ static bool runs_agree(rig *r, const bs_graph *g, const bs_plan_desc *d)
     int64_t extent[3];
     memset(&a, 0, sizeof a);
     a.oracle.callback = rg_callback;
-    for (int32_t k = 1; k < g->n_routers; k++)
-        bs_set_route(r->session, g->routers[k].desc->name, rg_callback_run, NULL, NULL);
+    static int32_t paths[BS_MAX_ROUTERS];
+    for (int32_t k = 1; k < g->n_routers; k++) {
+        paths[k] = g->routers[k].desc->paths;
+        bs_set_route(r->session, g->routers[k].desc->name, rg_callback_run, &paths[k], NULL);
+    }
     for (int32_t run = 0; run < 5; run++) {
         if (run == 0 || run == 3) {
             const bool largest = run == 0 && rg_flip(30);
