@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 34537b688404b2dc8c71c38366d39bafc62ac09c6ad5ba4d9cfb4474cac89673
+ * sha256 of the parts: 99fead0f8e7f556c29ed94f997cad61a24b1da227ad14d1ae551d79ab91e4e84
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20225,6 +20225,21 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
     }
 }
 
+/* Where the bytes of a plan are used. */
+static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
+{
+    if (bs_plan_on_device(p)) {
+        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
+        say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
+            (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)p->shared_bytes);
+    } else {
+        say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
+            (unsigned long long)p->transient_bytes, (unsigned long long)p->scratch_bytes, p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)p->weight_bytes);
+    }
+}
+
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 {
     report r = {text, bytes, 0};
@@ -20233,9 +20248,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
         (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
         (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
-    say(&r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-        (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, plan->threads, bs_tier_name(plan->tier),
-        plan->threads, (unsigned long long)plan->weight_bytes);
+    say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
             (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,
