@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82a8fa261e3cfe638bfc5b0410d8ed43c8675ced8c86c4498019429ca7e69f12
+ * sha256 of the parts: 954197e1d679f394e3ca24f375606818d4c15c6468bf4b2333789c1ab8d27b35
  */
 #include "brainstorm.h"
 
@@ -602,7 +602,8 @@ void bs_plan_units(bs_plan *plan);                   /* which weights come and g
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
+ * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
@@ -757,10 +758,11 @@ typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
     uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
+    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
@@ -771,6 +773,8 @@ typedef struct bs_device_layout {
 #define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of a router's decision. */
 void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
@@ -812,10 +816,21 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* Queues a run; the client's tables say what has changed. */
-    bs_status (*submit)(bs_device_session *session, bs_error *error);
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    bs_status (*begin)(bs_device_session *session, bs_error *error);
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    bs_status (*end)(bs_device_session *session, bs_error *error);
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
+     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
+     * readers, of `from` in pinned memory; returns when it is there. */
+    bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
+    bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
+    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    bs_status (*settle)(bs_device_session *session, bs_error *error);
+    bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
 
 struct bs_device {
@@ -853,6 +868,8 @@ struct bs_cu_program {
     uint8_t *decisions;    /* what was decided for all rows */
     uint8_t *contexts;     /* what is decided in tiles: context_bytes a tile */
     uint64_t context_bytes;
+    uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
+    uint64_t scratch_bytes;
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 
@@ -860,7 +877,7 @@ struct bs_cu_program {
 struct bs_cu_tile {
     const bs_cu_program *program;
     uint8_t *context;  /* decisions made in this tile */
-    uint8_t *scratch;  /* rows of this tile, in shared memory */
+    uint8_t *scratch;  /* rows of this tile, in shared memory as a rule */
     uint8_t *workspace; /* the kernel's own, in shared memory, 16-byte aligned */
     int32_t domain, first, rows;
 };
@@ -1117,7 +1134,21 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     /* what was decided: op_route.cuh */                 \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \
-    X(activation)
+    X(activation) X(prelu) X(clip) X(affine) X(batch_norm) \
+    /* op_binary.cuh, op_convert.cuh */                  \
+    X(add) X(sub) X(mul) X(convert) X(sr_store)          \
+    /* op_shape.cuh */                                   \
+    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
+    /* op_lines.cuh; reduce_axis is the op reduce */     \
+    X(softmax) X(layer_norm) X(reduce_axis) X(argmax) X(topk) \
+    /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
+    /* op_conv.cuh */                                    \
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d) \
+    /* op_linear.cuh, op_matmul.cuh */                   \
+    X(linear) X(linear_tensor) X(matmul)                 \
+    /* op_attention.cuh, op_segment.cuh */               \
+    X(attention) X(segment_spread) X(segment_reduce)
 
 /* They see all rows of a router at once: op_route.cuh. */
 #define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
@@ -1157,6 +1188,7 @@ struct bs_cu_node {
     const void *params;
     const bs_device_operand *in, *out; /* as they are in this run */
     const bs_instr *instr;
+    const int64_t *dims; /* [dims] of this run */
 };
 
 /* Fills step->kernel, p, and where it is not one: batch, parts. The rest is filled already. */
@@ -1186,114 +1218,5923 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 
 #endif
 /* ==== end src/cuda/lower.cuh ================================================================== */
-
-/* ==== begin src/cuda/op_move.cuh ============================================================== */
-#ifndef STUB_OP_MOVE
-#define STUB_OP_MOVE
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
-/* #include "cuda/program.cuh" */
-static void bs_cu_load_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_load_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_store_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_store_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_append_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_append_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_fill_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_fill_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_rest_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_rest_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_reduce_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_reduce_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-#endif
-/* ==== end src/cuda/op_move.cuh ================================================================ */
-/* ==== begin src/cuda/op_route.cuh ============================================================= */
-#ifndef STUB_OP_ROUTE
-#define STUB_OP_ROUTE
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
-/* #include "cuda/program.cuh" */
-static void bs_cu_route_score_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_route_score_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_route_price_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_route_price_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_route_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_route_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_route_rows_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_route_rows_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-static void bs_cu_route_pack_describe(const bs_cu_node *, bs_device_step *) {}
-__device__ inline void bs_cu_route_pack_run(const bs_cu_tile &, const bs_device_step *, const bs_cu_work &) {}
-#endif
-/* ==== end src/cuda/op_route.cuh =============================================================== */
-/* ==== begin src/cuda/op_elementwise.cuh ======================================================= */
-/* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
- * The plainest op file there is: what a node is told to the device (describe), and what a block of threads does (run).
- * Relies on program.cuh and lower.cuh. Must never let an element depend on where it stands. */
-#ifndef BS_CUDA_OP_ELEMENTWISE
-#define BS_CUDA_OP_ELEMENTWISE
-
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
-/* #include "cuda/program.cuh" */
-
-enum { BS_CU_EACH = 1024 }; /* elements of a piece of work */
-
-/* p: the descriptor's fields, in order (the lowering copied them): act, param. */
-static void bs_cu_activation_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_activation;
-    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
-}
-
-/* Element number i of the rectangle of an image, channels fastest, or of another tensor: its offset. */
-__device__ inline int64_t bs_cu_element(const bs_cu_view &v, const bs_cu_view &like, int32_t i)
-{
-    if (v.rank == 3) {
-        const int32_t c = i % like.dim[0], pixel = i / like.dim[0], w = like.x1 - like.x0;
-        return (int64_t)c * v.stride[0] + (int64_t)(like.y0 + pixel / w) * v.stride[1] + (int64_t)(like.x0 + pixel % w) * v.stride[2];
-    }
-    int64_t at = 0;
-    for (int32_t d = v.rank - 1; d >= 0; d--) {
-        at += (int64_t)(i % like.dim[d]) * v.stride[d];
-        i /= like.dim[d];
-    }
-    return at;
-}
-
-__device__ inline int32_t bs_cu_element_count(const bs_cu_view &v)
-{
-    int32_t n = v.rank == 3 ? v.dim[0] * max(v.y1 - v.y0, 0) * max(v.x1 - v.x0, 0) : 1;
-    for (int32_t d = 0; d < v.rank && v.rank != 3; d++)
-        n *= v.dim[d];
-    return n;
-}
-
-__device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const int32_t n = bs_cu_element_count(y), step = w.parts * (int32_t)blockDim.x;
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
-            bs_cu_put(y.data, y.dtype, bs_cu_element(y, y, i), bs_cu_act(s->p[0].i, s->p[1].f, 0.0f, bs_cu_get(x.data, x.dtype, bs_cu_element(x, y, i))));
-    }
-}
-
-#endif
-/* ==== end src/cuda/op_elementwise.cuh ========================================================= */
 /* ==== begin src/cuda/ops.cuh ================================================================== */
 /* ops.cuh - the CUDA column of the op table: which describe function an op has.
  * Adding an op: its file, a line here, its kernels in kernels.cuh. Relies on the op files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
-/* #include "cuda/op_elementwise.cuh" */
-/* #include "cuda/op_move.cuh" */
-/* #include "cuda/op_route.cuh" */
+/* ==== begin src/cuda/op_conv.cuh ============================================================== */
+/* op_conv.cuh - conv2d and deconv2d: sums over windows, with bias and activation.
+ *
+ * conv2d            f32 arithmetic, any geometry: a window is brought to shared memory, then 4 pixels x 8 outputs a thread
+ * conv2d_depthwise  one channel a group
+ * conv2d_tensor     f16 products on tensor cores, sums in f32: pixels are the rows of a matrix product, all products of a
+ *                   window its depth, without gaps between taps
+ * conv2d_plain      plain loops over either kind of weights: what the others cannot do, and BS_CONV_FORCE_REFERENCE
+ * deconv2d          a convolution (as conv2d does it) for each phase of the stride
+ *
+ * Owns the cut into tiles of pixels. Relies on the layouts that kernels/conv_pack.c writes, on tensor.cuh and program.cuh.
+ * Must never clip: storage is zero outside an operand's rect, as for the CPU. Must never let the order of a sum depend on
+ * where a pixel stands or on the cut: it is one order for each geometry. */
+#ifndef BS_CUDA_OP_CONV
+#define BS_CUDA_OP_CONV
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+/* ==== begin src/cuda/tensor.cuh =============================================================== */
+/* tensor.cuh - words of the tensor cores, and copies to shared memory that do not wait.
+ *
+ * Each is one instruction from sm_80 on. Below that, shuffles and plain loads give the same values (sums in another
+ * order), so that kernels are written once. All 32 lanes of a warp must call them together.
+ * Relies on portable.cuh. Must never be given an address that is not aligned to what it moves. */
+#ifndef BS_CUDA_TENSOR
+#define BS_CUDA_TENSOR
+
+/* #include "cuda/portable.cuh" */
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define BS_CU_AMPERE 1
+#else
+#define BS_CU_AMPERE 0
+#endif
+
+/* Two f16 in a word, the first in the low half. */
+__device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
+{
+    return (uint32_t)__half_as_ushort(__float2half_rn(low)) | (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;
+}
+
+__device__ __forceinline__ float bs_cu_low_half(uint32_t word) { return __half2float(__ushort_as_half((unsigned short)(word & 0xffff))); }
+__device__ __forceinline__ float bs_cu_high_half(uint32_t word) { return __half2float(__ushort_as_half((unsigned short)(word >> 16))); }
+
+/* d[16][8] += a[16][16] b[16][8], f16 with sums in f32. Of lane 4 g + t:
+ *   a: rows g, g + 8 of columns 2t, 2t+1; then the same rows of columns 2t+8, 2t+9
+ *   b: rows 2t, 2t+1 of column g; then rows 2t+8, 2t+9
+ *   d: columns 2t, 2t+1 of row g; then of row g + 8 */
+__device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_mma_16816(d, a, b);
+#elif BS_CU_AMPERE
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    const int lane = (int)(threadIdx.x & 31u), row = lane & ~3, column = (lane & 3) * 8;
+#pragma unroll
+    for (int k = 0; k < 8; k++) { /* columns 2k, 2k+1 of a lie in lane k % 4 of each row */
+        const int high = k >> 2, from = k & 3;
+        const uint32_t a0 = __shfl_sync(0xffffffffu, a[2 * high], row + from), a1 = __shfl_sync(0xffffffffu, a[2 * high + 1], row + from);
+        const uint32_t b0 = __shfl_sync(0xffffffffu, b[high], column + from), b1 = __shfl_sync(0xffffffffu, b[high], column + 4 + from);
+        d[0] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b0), d[0]));
+        d[1] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b1), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b1), d[1]));
+        d[2] = fmaf(bs_cu_high_half(a1), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a1), bs_cu_low_half(b0), d[2]));
+        d[3] = fmaf(bs_cu_high_half(a1), bs_cu_high_half(b1), fmaf(bs_cu_low_half(a1), bs_cu_low_half(b1), d[3]));
+    }
+#endif
+}
+
+/* Four 8x8 matrices of f16 from shared memory: lane 8 i + j brings the address of row j of matrix i (16 bytes, aligned);
+ * r[i] of lane 4 g + t becomes columns 2t, 2t+1 of row g of matrix i. */
+__device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *shared_row)
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_ldmatrix_x4(r, shared_row);
+#elif BS_CU_AMPERE
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared_row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at)
+                 : "memory");
+#else
+    const int lane = (int)(threadIdx.x & 31u);
+    const unsigned long long mine = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const unsigned long long at = __shfl_sync(0xffffffffu, mine, 8 * i + (lane >> 2));
+        r[i] = reinterpret_cast<const uint32_t *>(static_cast<uintptr_t>(at))[lane & 3];
+    }
+#endif
+}
+
+/* 16 bytes from global to shared memory, both aligned to 16, past the first-level cache; there after commit and wait, and
+ * for other threads after a barrier behind that. */
+__device__ __forceinline__ void bs_cu_cp_async_16(void *shared, const void *global)
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_cp_async_16(shared, global);
+#elif BS_CU_AMPERE
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at), "l"(__cvta_generic_to_global(global)) : "memory");
+#else
+    *reinterpret_cast<uint4 *>(shared) = *reinterpret_cast<const uint4 *>(global);
+#endif
+}
+
+/* Ends a group of copies. */
+__device__ __forceinline__ void bs_cu_cp_async_commit(void)
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_cp_async_commit();
+#elif BS_CU_AMPERE
+    asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
+
+/* Until at most N groups of this thread are under way. */
+template <int N> __device__ __forceinline__ void bs_cu_cp_async_wait(void)
+{
+#if defined(BS_CUDA_CPU)
+    cuda_cpu_cp_async_wait(N);
+#elif BS_CU_AMPERE
+    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+#endif
+}
+
+#endif
+/* ==== end src/cuda/tensor.cuh ================================================================= */
+
+extern "C" {
+/* ==== begin src/kernels/conv.h ================================================================ */
+/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
+ *
+ * Owns:      the interface between ops and the convolution kernels of every tier.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
+ *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
+ *
+ * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
+ * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
+ *
+ * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
+ * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
+ * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
+ * splits at multiples of 4 are bit-identical, others differ by rounding.
+ * Tiers differ from each other by rounding.
+ *
+ * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
+ */
+#ifndef BS_KERNELS_CONV_H
+#define BS_KERNELS_CONV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ==== begin src/kernels/tier.h ================================================================ */
+/* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
+ *
+ * Owns:      the macros that say which tiers this build compiles.
+ * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
+ * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
+ *
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
+ *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
+ *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
+ *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
+ */
+#ifndef BS_KERNELS_TIER_H
+#define BS_KERNELS_TIER_H
+
+/* #include "brainstorm.h" */
+
+/* Compiled by attribute, function by function: the build needs no -m flags. */
+#if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
+#define BS_HAVE_X86_TIERS 1
+#else
+#define BS_HAVE_X86_TIERS 0
+#endif
+
+#if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+#define BS_HAVE_NEON_TIER 1
+#else
+#define BS_HAVE_NEON_TIER 0
+#endif
+
+/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
+ * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
+#define BS_INLINE __attribute__((always_inline))
+#define BS_OUTLINE __attribute__((noinline))
+#ifdef __OPTIMIZE_SIZE__
+#define BS_INLINE_IF_FAST BS_OUTLINE
+#else
+#define BS_INLINE_IF_FAST inline BS_INLINE
+#endif
+
+#endif
+/* ==== end src/kernels/tier.h ================================================================== */
+
+typedef enum bs_conv_algorithm {
+    BS_CONV_DIRECT = 0,   /* any geometry */
+    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
+    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
+} bs_conv_algorithm;
+
+typedef enum bs_conv_activation {
+    BS_CONV_NONE = 0,
+    BS_CONV_RELU,  /* max(x, 0) */
+    BS_CONV_LEAKY, /* x > 0 ? x : slope * x */
+    BS_CONV_PRELU, /* the same with a slope for each output channel */
+    BS_CONV_CLIP   /* min(max(x, low), high) */
+} bs_conv_activation;
+
+/* All fields >= 1; groups divides both channel counts. */
+typedef struct bs_conv_geometry {
+    int32_t in_channels, out_channels;
+    int32_t kernel_h, kernel_w;
+    int32_t stride_h, stride_w;
+    int32_t dilation_h, dilation_w;
+    int32_t groups;
+} bs_conv_geometry;
+
+/* One call's worth of work. Strides are in floats, between rows and between pixels. */
+typedef struct bs_conv_task {
+    const float *in;  /* first sample of the window of output (0, 0) */
+    ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
+    int32_t in_pixel;
+
+    int32_t out_pixel;
+    float *out; /* must not overlap `in` */
+    ptrdiff_t out_row;
+    int32_t out_h, out_w; /* zero is allowed: nothing is done */
+
+    const float *weights; /* from bs_conv_prepare */
+    const float *bias;    /* out_channels floats, or NULL */
+
+    const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
+    ptrdiff_t residual_row;
+    int32_t residual_pixel;
+    bool residual_before_activation; /* else after */
+
+    bs_conv_activation activation;
+    float slope;         /* LEAKY */
+    float low, high;     /* CLIP */
+    const float *slopes; /* PRELU: out_channels floats */
+
+    float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
+} bs_conv_task;
+
+/* Whether bs_conv_run can do this at this tier in this build. DIRECT: every valid geometry. */
+bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
+size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Packs [out][in / groups][kernel_h][kernel_w] weights. Deterministic; padding lanes are zero. Does not run
+ * the tier's instructions: a workstation can prepare for another machine. */
+void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                     const float *oihw, float *prepared);
+
+/* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
+size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                 const bs_conv_task *task);
+
+#endif
+/* ==== end src/kernels/conv.h ================================================================== */
+}
+
+/* What the kernels of this file are told in p. */
+enum {
+    BS_CU_CONV_KERNEL_H,
+    BS_CU_CONV_KERNEL_W,
+    BS_CU_CONV_STRIDE,
+    BS_CU_CONV_PAD_H,
+    BS_CU_CONV_PAD_W,
+    BS_CU_CONV_DILATION,
+    BS_CU_CONV_GROUPS,
+    BS_CU_CONV_ACT,
+    BS_CU_CONV_PARAM,
+    BS_CU_CONV_BIAS,   /* bytes from the weights */
+    BS_CU_CONV_TILE_H, /* outputs of a piece of work */
+    BS_CU_CONV_TILE_W,
+    BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
+    BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
+    BS_CU_CONV_LAYOUT  /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor */
+};
+
+enum {
+    BS_CU_CONV_PIXELS = 256,  /* outputs of a tile of conv2d: 64 threads with 4 each */
+    BS_CU_CONV_MOST = 20,     /* channels of a chunk: 307 pixels of a window in the workspace */
+    BS_CU_TENSOR_PIXELS = 512,
+    BS_CU_TENSOR_BAND = 32768 /* pixels that are numbered at once where windows are read directly */
+};
+
+/* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both sides
+ * lie one after the other. */
+struct bs_cu_conv {
+    const uint8_t *in; /* first sample of the first window */
+    uint8_t *out;
+    int32_t in_dtype, in_row, in_pixel;
+    int32_t out_dtype, out_row, out_pixel;
+    int32_t h, w; /* outputs */
+    int32_t kernel_h, kernel_w, stride, dilation;
+    int32_t groups, in_c, out_c; /* channels of a group */
+    const uint8_t *weights;
+    const float *bias, *slopes;
+    int32_t act;
+    float param;
+    int32_t tile_h, tile_w, chunk, pixel;
+};
+
+/* ------------------------------------------------------------------------------------------- the host's side */
+
+static inline int32_t bs_cu_or(int32_t value, int32_t otherwise) { return value != 0 ? value : otherwise; }
+
+static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stride, int32_t dilation)
+{
+    return (outputs - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
+}
+
+/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: not even
+ * one output fits. */
+static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most, int64_t room)
+{
+    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i, stride = s->p[BS_CU_CONV_STRIDE].i;
+    const int32_t dilation = s->p[BS_CU_CONV_DILATION].i;
+    int64_t fewest = INT64_MAX, from = bs_ceil_div(w, most < 64 ? most : 64);
+    for (int64_t columns = from < 1 ? 1 : from; columns <= w && columns <= 2 * bs_ceil_div(w, 8) + 8; columns++) {
+        const int64_t tw = bs_ceil_div(w, columns), across = bs_cu_window(tw, kw, stride, dilation);
+        const int64_t rows = (room / across - (int64_t)(kh - 1) * dilation - 1) / stride + 1;
+        const int64_t th = rows * tw > most ? most / tw : rows;
+        if (room / across < (int64_t)(kh - 1) * dilation + 1 || th < 1)
+            continue;
+        const int64_t down = bs_ceil_div(h, th < h ? th : h);
+        if (columns * down >= fewest)
+            continue;
+        fewest = columns * down;
+        s->p[BS_CU_CONV_TILE_H].i = (int32_t)bs_ceil_div(h, down);
+        s->p[BS_CU_CONV_TILE_W].i = (int32_t)tw;
+    }
+    return fewest != INT64_MAX;
+}
+
+/* The largest rectangle of outputs. */
+static void bs_cu_conv_extent(const bs_device_operand *o, int64_t *h, int64_t *w)
+{
+    *h = (o->cell > 0 ? o->cell : o->dim[1]) + 2 * (int64_t)o->margin;
+    *w = (o->cell > 0 ? o->cell : o->dim[2]) + 2 * (int64_t)o->margin;
+    *h = *h < 1 ? 1 : *h;
+    *w = *w < 1 ? 1 : *w;
+}
+
+static int64_t bs_cu_conv_tiles(const bs_device_step *s, int64_t h, int64_t w)
+{
+    return bs_ceil_div(h, s->p[BS_CU_CONV_TILE_H].i) * bs_ceil_div(w, s->p[BS_CU_CONV_TILE_W].i);
+}
+
+/* Chunks of equal size, and pixels so far apart that the threads of a warp, a pixel each, meet no bank of shared memory
+ * twice: an odd number of words, or of quads. */
+static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
+{
+    const int32_t chunks = (in_c + BS_CU_CONV_MOST - 1) / BS_CU_CONV_MOST, each = (in_c + chunks - 1) / chunks;
+    const int32_t chunk = in_c < 4 ? in_c : (each + 3) / 4 * 4;
+    s->p[BS_CU_CONV_CHUNK].i = chunk;
+    s->p[BS_CU_CONV_PIXEL].i = chunk < 4 ? chunk | 1 : chunk % 8 == 0 ? chunk + 4 : chunk;
+}
+
+/* f32, windows in shared memory. False: a window is too large for it. */
+static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
+{
+    bs_cu_conv_chunk(s, in_c);
+    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, BS_CU_WORKSPACE / 4 / s->p[BS_CU_CONV_PIXEL].i))
+        return false;
+    const int64_t blocks = (out_c + 7) / 8, quads = (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 3) / 4;
+    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, BS_CU_THREADS / (quads > 32 ? 64 : 32)), 1);
+    return true;
+}
+
+static int32_t bs_cu_tensor_steps(int32_t taps, int32_t in_c) { return (taps * in_c + 15) / 16; }
+
+/* f16 products. In a tile windows lie in shared memory as they are. Elsewhere they are brought there; 16 words from pixel to
+ * pixel (or a multiple) would put all of them into the same banks. */
+static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, int32_t in_c, int64_t h, int64_t w)
+{
+    const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
+    const int32_t pixel = in_c % 32 == 0 ? in_c + 8 : in_c;
+    const bool half = n->in[0].dtype == BS_F16;
+    const int64_t room = (BS_CU_WORKSPACE - 16 * steps) / (2 * pixel);
+    if (!(half && n->in[0].place == BS_AT_TILE) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
+        (!half || s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i >= 32 || h * w < 32)) {
+        s->p[BS_CU_CONV_PIXEL].i = pixel;
+    } else {
+        const bool tile = n->in[0].place == BS_AT_TILE;
+        s->p[BS_CU_CONV_PIXEL].i = 0;
+        s->p[BS_CU_CONV_TILE_W].i = (int32_t)(tile ? w : w < 16 ? w : 16);
+        s->p[BS_CU_CONV_TILE_H].i = (int32_t)(tile ? (w < BS_CU_TENSOR_BAND ? BS_CU_TENSOR_BAND / w : 1) : h < 16 ? h : 16);
+    }
+    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
+    return half || s->p[BS_CU_CONV_PIXEL].i > 0;
+}
+
+/* Bytes of packed weights: what bs_conv_prepared_floats says of the layout. */
+static int64_t bs_cu_conv_packed_bytes(int32_t algorithm, bool depthwise, int32_t groups, int32_t in_c, int32_t out_c, int32_t taps)
+{
+    if (algorithm == BS_CONV_TENSOR)
+        return 256 * (int64_t)groups * ((out_c + 7) / 8) * bs_cu_tensor_steps(taps, in_c);
+    if (algorithm != BS_CONV_DIRECT)
+        return 4 * (int64_t)groups * out_c * in_c * taps;
+    return depthwise ? 4 * (int64_t)((groups + 3) / 4 * 4) * taps : 4 * (int64_t)groups * ((out_c + 3) / 4 * 4) * in_c * taps;
+}
+
+static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_conv2d_desc *d = static_cast<const bs_conv2d_desc *>(n->params);
+    const int32_t square = bs_cu_or(d->kernel, 3), kh = bs_cu_or(d->kernel_h, square), kw = bs_cu_or(d->kernel_w, square);
+    const int32_t dilation = bs_cu_or(d->dilation, 1), channels = n->in[0].dim[0];
+    const int32_t groups = d->groups == BS_DEPTHWISE ? channels : bs_cu_or(d->groups, 1);
+    const int32_t in_c = channels / groups, out_c = d->out / groups, algorithm = n->np->algorithm;
+    const bool depthwise = in_c == 1 && out_c == 1;
+    int64_t h, w;
+    memset(s->p, 0, sizeof s->p);
+    s->p[BS_CU_CONV_KERNEL_H].i = kh;
+    s->p[BS_CU_CONV_KERNEL_W].i = kw;
+    s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
+    s->p[BS_CU_CONV_PAD_H].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kh - 1) / 2);
+    s->p[BS_CU_CONV_PAD_W].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kw - 1) / 2);
+    s->p[BS_CU_CONV_DILATION].i = dilation;
+    s->p[BS_CU_CONV_GROUPS].i = groups;
+    s->p[BS_CU_CONV_ACT].i = d->act;
+    s->p[BS_CU_CONV_PARAM].f = d->act_param;
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw));
+    bs_cu_conv_extent(&n->out[0], &h, &w);
+    if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
+        s->kernel = BS_CU_conv2d_tensor;
+    } else if (algorithm == BS_CONV_DIRECT && depthwise) {
+        s->kernel = BS_CU_conv2d_depthwise;
+        s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
+    } else if (algorithm == BS_CONV_DIRECT && bs_cu_conv_describe_direct(s, in_c, out_c, h, w)) {
+        s->kernel = BS_CU_conv2d;
+    } else {
+        s->kernel = BS_CU_conv2d_plain;
+        s->p[BS_CU_CONV_LAYOUT].i = algorithm == BS_CONV_TENSOR ? 1 : algorithm == BS_CONV_DIRECT ? 2 : 0;
+        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- epilogue */
+
+/* Kept out of the kernels: none of those that matter has one of these. */
+static __device__ __noinline__ float bs_cu_conv_rare_act(int32_t act, float x) { return bs_cu_act(act, 0.0f, 0.0f, x); }
+
+/* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of anything. */
+struct bs_cu_conv_end {
+    const float *slopes; /* NULL: one for all */
+    float slope, high;
+    int32_t rare;        /* another activation, or BS_ACT_NONE */
+};
+
+__device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
+{
+    bs_cu_conv_end e = {NULL, 1.0f, INFINITY, BS_ACT_NONE};
+    switch (c.act) {
+    case BS_ACT_NONE: break;
+    case BS_RELU: e.slope = 0.0f; break;
+    case BS_LEAKY_RELU: e.slope = c.param == 0.0f ? 0.01f : c.param; break;
+    case BS_PRELU: e.slopes = c.slopes; break;
+    case BS_CLIP:
+        e.slope = 0.0f;
+        e.high = c.param == 0.0f ? 1.0f : c.param;
+        break;
+    default: e.rare = c.act; break;
+    }
+    return e;
+}
+
+__device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
+{
+    if (e.rare != BS_ACT_NONE)
+        return bs_cu_conv_rare_act(e.rare, x);
+    return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
+}
+
+/* The job of a row. */
+__device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y)
+{
+    bs_cu_conv c;
+    c.stride = s->p[BS_CU_CONV_STRIDE].i;
+    c.groups = s->p[BS_CU_CONV_GROUPS].i;
+    c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
+    c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
+    c.dilation = s->p[BS_CU_CONV_DILATION].i;
+    c.in = x.data + ((int64_t)(y.y0 * c.stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
+                     (int64_t)(y.x0 * c.stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.in_dtype = x.dtype;
+    c.in_row = x.stride[1];
+    c.in_pixel = x.stride[2];
+    c.out = y.data + ((int64_t)y.y0 * y.stride[1] + (int64_t)y.x0 * y.stride[2]) * bs_cu_bytes(y.dtype);
+    c.out_dtype = y.dtype;
+    c.out_row = y.stride[1];
+    c.out_pixel = y.stride[2];
+    c.h = y.y1 - y.y0;
+    c.w = y.x1 - y.x0;
+    c.in_c = x.dim[0] / c.groups;
+    c.out_c = y.dim[0] / c.groups;
+    c.weights = bs_cu_prepared(t, s);
+    c.bias = reinterpret_cast<const float *>(c.weights + s->p[BS_CU_CONV_BIAS].i);
+    c.slopes = c.bias + (y.dim[0] + 15) / 16 * 16;
+    c.act = s->p[BS_CU_CONV_ACT].i;
+    c.param = s->p[BS_CU_CONV_PARAM].f;
+    c.tile_h = s->p[BS_CU_CONV_TILE_H].i;
+    c.tile_w = s->p[BS_CU_CONV_TILE_W].i;
+    c.chunk = s->p[BS_CU_CONV_CHUNK].i;
+    c.pixel = s->p[BS_CU_CONV_PIXEL].i;
+    return c;
+}
+
+/* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
+__device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y)
+{
+    const bool last = (x.stride[0] == 1 || x.dim[0] == 1) && (y.stride[0] == 1 || y.dim[0] == 1);
+    if (!last && threadIdx.x == 0)
+        bs_cu_fail(t, s, BS_ERROR_UNSUPPORTED);
+    return last && y.y1 > y.y0 && y.x1 > y.x0;
+}
+
+/* ------------------------------------------------------------------------------------------------ f32, direct */
+
+/* Weights never change while a kernel runs. */
+template <typename T> __device__ __forceinline__ T bs_cu_constant(const T *at)
+{
+#ifdef BS_CUDA_CPU
+    return *at;
+#else
+    return __ldg(at);
+#endif
+}
+
+__device__ __forceinline__ float4 bs_cu_quad(const uint8_t *at, int32_t dtype)
+{
+    if (dtype == BS_F32)
+        return *reinterpret_cast<const float4 *>(at);
+    const uint2 h = *reinterpret_cast<const uint2 *>(at);
+    return make_float4(bs_cu_low_half(h.x), bs_cu_high_half(h.x), bs_cu_low_half(h.y), bs_cu_high_half(h.y));
+}
+
+/* Whether quads of channels can be moved at once. */
+__device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel, int32_t channels)
+{
+    return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
+}
+
+/* h x w pixels of `channels` channels, as f32, `pixel` elements apart. */
+__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w, int32_t channels, float *to)
+{
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+    const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
+    const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
+    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
+        const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
+        const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
+        if (quads)
+            *reinterpret_cast<float4 *>(to + at * c.pixel + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
+        else
+            to[at * c.pixel + k] = bs_cu_get(pixel, c.in_dtype, k);
+    }
+}
+
+template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_load(const float *w, float (&to)[WIDTH])
+{
+#pragma unroll
+    for (int q = 0; q < WIDTH; q += 4) {
+        const float4 v = bs_cu_constant(reinterpret_cast<const float4 *>(w + q));
+        to[q] = v.x;
+        to[q + 1] = v.y;
+        to[q + 2] = v.z;
+        to[q + 3] = v.w;
+    }
+}
+
+template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_add(float (&sum)[4][8], const float (&x)[4], const float *w)
+{
+    float each[WIDTH];
+    bs_cu_conv_load<WIDTH>(w, each);
+#pragma unroll
+    for (int p = 0; p < 4; p++)
+#pragma unroll
+        for (int o = 0; o < WIDTH; o++)
+            sum[p][o] = fmaf(x[p], each[o], sum[p][o]);
+}
+
+/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. width: pixels of a
+ * row of the window. w: weights of the first channel; those of the next tap are `tap` floats farther. */
+template <int WIDTH>
+__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t width, const int32_t (&at)[4], const float *w,
+                                               int32_t tap, int32_t channels, float (&sum)[4][8])
+{
+    for (int32_t ky = 0; ky < c.kernel_h; ky++)
+        for (int32_t kx = 0; kx < c.kernel_w; kx++, w += tap) {
+            const float *x = window + (ky * width + kx) * c.dilation * c.pixel, *v = w;
+            int32_t i = 0;
+            for (; i + 4 <= channels; i += 4, v += 4 * WIDTH) {
+                float4 q[4];
+#pragma unroll
+                for (int p = 0; p < 4; p++)
+                    q[p] = *reinterpret_cast<const float4 *>(x + at[p] + i);
+                const float x0[4] = {q[0].x, q[1].x, q[2].x, q[3].x}, x1[4] = {q[0].y, q[1].y, q[2].y, q[3].y};
+                const float x2[4] = {q[0].z, q[1].z, q[2].z, q[3].z}, x3[4] = {q[0].w, q[1].w, q[2].w, q[3].w};
+                bs_cu_conv_add<WIDTH>(sum, x0, v);
+                bs_cu_conv_add<WIDTH>(sum, x1, v + WIDTH);
+                bs_cu_conv_add<WIDTH>(sum, x2, v + 2 * WIDTH);
+                bs_cu_conv_add<WIDTH>(sum, x3, v + 3 * WIDTH);
+            }
+            for (; i < channels; i++, v += WIDTH) {
+                const float one[4] = {x[at[0] + i], x[at[1] + i], x[at[2] + i], x[at[3] + i]};
+                bs_cu_conv_add<WIDTH>(sum, one, v);
+            }
+        }
+}
+
+/* `count` channels of a pixel, at most 8, from sums to their place. */
+__device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8], int32_t channel, int32_t count,
+                                                 uint8_t *to)
+{
+    float y[8];
+#pragma unroll
+    for (int o = 0; o < 8; o++)
+        y[o] = o < count ? bs_cu_conv_finish(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + c.bias[channel + o]) : 0.0f;
+#pragma unroll
+    for (int q = 0; q < 8; q += 4) {
+        uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
+        if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
+            *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
+        } else if (count >= q + 4 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(at) & 7) == 0) {
+            *reinterpret_cast<uint2 *>(at) = make_uint2(bs_cu_pack_half2(y[q], y[q + 1]), bs_cu_pack_half2(y[q + 2], y[q + 3]));
+        } else {
+#pragma unroll
+            for (int o = 0; o < 4; o++)
+                if (q + o < count)
+                    bs_cu_put(at, c.out_dtype, o, y[q + o]);
+        }
+    }
+}
+
+/* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
+struct bs_cu_conv_piece {
+    int32_t y, x, h, w; /* outputs */
+    int32_t group, pass;
+};
+
+__device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
+{
+    const int32_t across = (c.w + c.tile_w - 1) / c.tile_w;
+    bs_cu_conv_piece p;
+    p.pass = piece % passes;
+    piece /= passes;
+    p.group = piece % c.groups;
+    piece /= c.groups;
+    p.y = piece / across * c.tile_h;
+    p.x = piece % across * c.tile_w;
+    p.h = min(c.tile_h, c.h - p.y);
+    p.w = min(c.tile_w, c.w - p.x);
+    return p;
+}
+
+__device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
+{
+    return (c.w + c.tile_w - 1) / c.tile_w * ((c.h + c.tile_h - 1) / c.tile_h) * c.groups;
+}
+
+__device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
+{
+    return c.in + ((int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
+}
+
+/* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group, pass. */
+__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    float *window = reinterpret_cast<float *>(t.workspace);
+    const bs_cu_conv_end end = bs_cu_conv_end_of(c);
+    const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
+    const int32_t quads = c.tile_h * c.tile_w > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
+    const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides, pieces = bs_cu_conv_tiles_of(c) * passes;
+    int32_t staged = -1;
+    for (int32_t piece = part; piece < pieces; piece += parts) {
+        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
+        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
+        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+        const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
+        const bool active = side < sides && block < blocks && lane < each;
+        const int32_t wide = c.out_c - first > 4 ? 8 : 4;
+        const float *w = reinterpret_cast<const float *>(c.weights) + ((int64_t)p.group * padded + first) * taps * c.in_c;
+        float sum[4][8] = {};
+        int32_t at[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
+            const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
+            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * c.pixel;
+        }
+        for (int32_t i = 0; i < c.in_c && taps > 0; i += c.chunk) {
+            const int32_t channels = min(c.chunk, c.in_c - i);
+            if (channels < c.in_c || staged != piece / passes) {
+                __syncthreads();
+                bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels, window);
+                __syncthreads();
+                staged = piece / passes;
+            }
+            if (active && wide == 8)
+                bs_cu_conv_sum<8>(c, window, width, at, w + i * 8, c.in_c * 8, channels, sum);
+            else if (active)
+                bs_cu_conv_sum<4>(c, window, width, at, w + i * 4, c.in_c * 4, channels, sum);
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const int32_t i = lane + k * each, y = i / p.w, channel = p.group * c.out_c + first;
+            if (active && i < n)
+                bs_cu_conv_store(c, end, sum[k], channel, min(8, c.out_c - first),
+                                 c.out + ((int64_t)(p.y + y) * c.out_row + (int64_t)(p.x + i - y * p.w) * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype));
+        }
+    }
+    return pieces;
+}
+
+__device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        if (bs_cu_conv_sound(t, s, x, y))
+            bs_cu_conv_direct(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- depthwise */
+
+/* Four channels of a pixel a thread, neighbours in channels: weights are [quads of channels][taps][4]. */
+__device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        if (!bs_cu_conv_sound(t, s, x, y))
+            continue;
+        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+        const bs_cu_conv_end end = bs_cu_conv_end_of(c);
+        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+        const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
+        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors; i += (int64_t)w.parts * threads) {
+            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, c.groups - channel);
+            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
+            const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
+            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + channel) * bytes;
+            float sum[8] = {};
+            for (int32_t ky = 0; ky < c.kernel_h; ky++)
+                for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
+                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
+                    const float4 v = bs_cu_constant(weight);
+                    float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                    if (quads && count == 4) {
+                        q = bs_cu_quad(at, c.in_dtype);
+                    } else {
+                        q.x = bs_cu_get(at, c.in_dtype, 0);
+                        q.y = count > 1 ? bs_cu_get(at, c.in_dtype, 1) : 0.0f;
+                        q.z = count > 2 ? bs_cu_get(at, c.in_dtype, 2) : 0.0f;
+                        q.w = count > 3 ? bs_cu_get(at, c.in_dtype, 3) : 0.0f;
+                    }
+                    sum[0] = fmaf(q.x, v.x, sum[0]);
+                    sum[1] = fmaf(q.y, v.y, sum[1]);
+                    sum[2] = fmaf(q.z, v.z, sum[2]);
+                    sum[3] = fmaf(q.w, v.w, sum[3]);
+                }
+            bs_cu_conv_store(c, end, sum, channel, count, c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype));
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ tensor cores */
+
+/* A window as the products find it: byte offsets of its quads of 4 products are table[quad] from a pixel's first. */
+struct bs_cu_conv_window {
+    const uint8_t *data;  /* f16: the first window of the tile */
+    int32_t row, pixel;   /* bytes between neighbouring outputs, down and across */
+    const int32_t *table;
+    int32_t steps;
+    int32_t spread; /* log2: pixels of 4 neighbouring rows of a matrix are so far apart; see bs_cu_conv_spread */
+};
+
+/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g at once, 16 lanes at a time. Pixels `words` apart of the four g do not meet in
+ * a bank when words is an odd multiple of 8: so take every 2nd or 4th pixel where it is one of 4 or 2. */
+__device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
+{
+    const int32_t words = bytes / 4;
+    return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
+}
+
+/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of n pixels of a tile that begins at `to`. */
+template <int MT, int NT>
+__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
+                                                   int32_t base, int32_t first)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w, blocks = (c.out_c + 7) / 8;
+    const uint2 *weights = reinterpret_cast<const uint2 *>(c.weights) + (int64_t)p.group * blocks * v.steps * 32 + lane;
+    const uint8_t *x[MT][2];
+    const uint2 *w[NT];
+    int32_t at[MT][2];
+    float d[MT][NT][4];
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int32_t u = (m * 2 + h) * 2 + (g >> 2);
+            const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) + ((g & 3) << v.spread);
+            const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
+            x[m][h] = v.data + row * v.row + column * v.pixel;
+            at[m][h] = i < n ? row << 16 | column : -1;
+        }
+#pragma unroll
+    for (int k = 0; k < NT; k++)
+        w[k] = weights + (int64_t)min(first + k, blocks - 1) * v.steps * 32;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int k = 0; k < NT; k++)
+            d[m][k][0] = d[m][k][1] = d[m][k][2] = d[m][k][3] = 0.0f;
+#pragma unroll 2
+    for (int32_t step = 0; step < v.steps; step++) {
+        const int32_t offset = v.table[4 * step + quad];
+        uint2 b[NT];
+#pragma unroll
+        for (int k = 0; k < NT; k++)
+            b[k] = bs_cu_constant(w[k] + step * 32);
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            const uint2 low = *reinterpret_cast<const uint2 *>(x[m][0] + offset), high = *reinterpret_cast<const uint2 *>(x[m][1] + offset);
+            const uint32_t a[4] = {low.x, high.x, low.y, high.y};
+#pragma unroll
+            for (int k = 0; k < NT; k++) {
+                const uint32_t bk[2] = {b[k].x, b[k].y};
+                bs_cu_mma(d[m][k], a, bk);
+            }
+        }
+    }
+    const int32_t bytes = bs_cu_bytes(c.out_dtype);
+#pragma unroll
+    for (int k = 0; k < NT; k++) {
+        const int32_t o = (first + k) * 8 + 2 * quad, channel = p.group * c.out_c + o, valid = c.out_c - o;
+        if (valid <= 0)
+            continue;
+        const int32_t next = valid > 1 ? channel + 1 : channel;
+        const float b0 = c.bias[channel], b1 = c.bias[next];
+        const float s0 = e.slopes ? e.slopes[channel] : e.slope, s1 = e.slopes ? e.slopes[next] : e.slope;
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                if (at[m][h] < 0)
+                    continue;
+                uint8_t *y = c.out + ((int64_t)(p.y + (at[m][h] >> 16)) * c.out_row + (int64_t)(p.x + (at[m][h] & 0xffff)) * c.out_pixel + channel) * bytes;
+                const float y0 = bs_cu_conv_finish(e, s0, d[m][k][2 * h] + b0), y1 = bs_cu_conv_finish(e, s1, d[m][k][2 * h + 1] + b1);
+                if (valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
+                    *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
+                } else {
+                    bs_cu_put(y, c.out_dtype, 0, y0);
+                    if (valid > 1)
+                        bs_cu_put(y, c.out_dtype, 1, y1);
+                }
+            }
+    }
+}
+
+/* All products of a tile, dealt out to the warps. */
+template <int MT>
+__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
+                                                    int32_t together)
+{
+    const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8, across = (blocks + together - 1) / together;
+    for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
+        const int32_t base = item % down * 16 * MT, first = item / down * together;
+        switch (together) {
+        case 1: bs_cu_conv_product<MT, 1>(c, e, v, p, base, first); break;
+        case 2: bs_cu_conv_product<MT, 2>(c, e, v, p, base, first); break;
+        case 3: bs_cu_conv_product<MT, 3>(c, e, v, p, base, first); break;
+        default: bs_cu_conv_product<MT, 4>(c, e, v, p, base, first); break;
+        }
+    }
+}
+
+/* h x w pixels of a group to shared memory, as f16. */
+__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h, int32_t w, __half *to)
+{
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+    const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
+    const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 && (reinterpret_cast<uintptr_t>(from) & 15) == 0;
+    const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
+    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
+        const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
+        const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
+        __half *target = to + at * c.pixel;
+        if (async) {
+            bs_cu_cp_async_16(target + 8 * k, pixel + 16 * k);
+        } else if (quads && c.in_dtype == BS_F16) {
+            *reinterpret_cast<uint2 *>(target + 4 * k) = *reinterpret_cast<const uint2 *>(pixel + 8 * k);
+        } else if (quads) {
+            const float4 q = bs_cu_quad(pixel + 16 * k, c.in_dtype);
+            *reinterpret_cast<uint2 *>(target + 4 * k) = make_uint2(bs_cu_pack_half2(q.x, q.y), bs_cu_pack_half2(q.z, q.w));
+        } else {
+            target[k] = __float2half_rn(bs_cu_get(pixel, c.in_dtype, k));
+        }
+    }
+    bs_cu_cp_async_commit();
+    bs_cu_cp_async_wait<0>();
+}
+
+/* Where the quads of products are in a window: bytes from its first sample. Beyond the last product weights are zero, and
+ * what is read is there. */
+__device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t row, int32_t pixel, int32_t quads, int32_t *table)
+{
+    const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
+    for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
+        const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
+        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
+    }
+}
+
+/* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
+__device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_piece &p)
+{
+    const int32_t blocks = (c.out_c + 7) / 8, warps = (int32_t)blockDim.x / 32, groups = (p.h * p.w + 31) / 32;
+    const int32_t least = max((blocks + 3) / 4, min(blocks, warps / groups));
+    return (blocks + least - 1) / least;
+}
+
+__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    const bs_cu_conv_end end = bs_cu_conv_end_of(c);
+    const int32_t warps = (int32_t)blockDim.x / 32, pieces = bs_cu_conv_tiles_of(c);
+    int32_t *table = reinterpret_cast<int32_t *>(t.workspace);
+    bs_cu_conv_window v;
+    v.steps = (c.kernel_h * c.kernel_w * c.in_c + 15) / 16;
+    v.table = table;
+    __half *room = reinterpret_cast<__half *>(t.workspace + 16 * v.steps);
+    int32_t columns = 0; /* of the window that the table is for */
+    for (int32_t piece = part; piece < pieces; piece += parts) {
+        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
+        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+        const int32_t row = c.pixel > 0 ? width * c.pixel : c.in_row, pixel = c.pixel > 0 ? c.pixel : c.in_pixel;
+        const uint8_t *from = bs_cu_conv_source(c, p);
+        __syncthreads(); /* the last piece is done with the workspace */
+        if (columns != width)
+            bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
+        if (c.pixel > 0)
+            bs_cu_conv_stage_half(c, from, t.scratch == NULL, height, width, room);
+        __syncthreads();
+        columns = width;
+        v.data = c.pixel > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
+        v.row = 2 * row * c.stride;
+        v.pixel = 2 * pixel * c.stride;
+        v.spread = bs_cu_conv_spread(v.pixel);
+        const int32_t n = p.h * p.w, together = bs_cu_conv_together(c, p), across = ((c.out_c + 7) / 8 + together - 1) / together;
+        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
+        if (fours * 12 <= twos * 7) /* 64 pixels at once use weights better, 32 leave fewer warps idle at the end */
+            bs_cu_conv_products<4>(c, end, v, p, together);
+        else
+            bs_cu_conv_products<2>(c, end, v, p, together);
+    }
+}
+
+__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        if (bs_cu_conv_sound(t, s, x, y))
+            bs_cu_conv_tensor(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ plain loops */
+
+/* Weight of product k (ky, kx, channel) of output o of a group. */
+__device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, int32_t group, int32_t o, int32_t tap, int32_t channel)
+{
+    const int32_t taps = c.kernel_h * c.kernel_w;
+    if (layout == 0)
+        return reinterpret_cast<const float *>(c.weights)[((int64_t)(group * c.out_c + o) * c.in_c + channel) * taps + tap];
+    if (layout == 1) {
+        const int32_t steps = (taps * c.in_c + 15) / 16, blocks = (c.out_c + 7) / 8, k = tap * c.in_c + channel;
+        const int64_t at = (((int64_t)(group * blocks + o / 8) * steps + k / 16) * 8 + o % 8) * 16 + k % 16;
+        return __half2float(reinterpret_cast<const __half *>(c.weights)[at]);
+    }
+    const int32_t first = o / 8 * 8, wide = c.out_c - first > 4 ? 8 : 4, padded = (c.out_c + 3) / 4 * 4;
+    const float *block = reinterpret_cast<const float *>(c.weights) + ((int64_t)group * padded + first) * taps * c.in_c;
+    return block[((int64_t)tap * c.in_c + channel) * wide + o - first];
+}
+
+__device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+        const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
+        const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
+            const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels), group = o / c.out_c;
+            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
+            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
+            float sum = 0.0f;
+            for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
+                const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
+                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
+                for (int32_t k = 0; k < c.in_c; k++)
+                    sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
+                               bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
+            }
+            bs_cu_put(c.out, c.out_dtype, (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
+                      bs_cu_act(c.act, c.param, c.act == BS_PRELU ? c.slopes[o] : 0.0f, sum + c.bias[o]));
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- deconv2d */
+
+/* Taps of phase a along an axis (deconv2d.c): 0 where the kernel is smaller than the stride. */
+__host__ __device__ static inline int32_t bs_cu_deconv_taps(int32_t kernel, int32_t stride, int32_t a)
+{
+    return a < kernel ? (kernel - a + stride - 1) / stride : 0;
+}
+
+/* Floats of the packed phases before number `phase`. */
+__host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, int32_t stride, int32_t in_c, int32_t out_c, int32_t phase)
+{
+    int64_t floats = 0;
+    for (int32_t k = 0; k < phase; k++) {
+        const int32_t taps = bs_cu_deconv_taps(kernel, stride, k / stride) * bs_cu_deconv_taps(kernel, stride, k % stride);
+        floats += ((int64_t)taps * in_c * ((out_c + 3) / 4 * 4) + 15) / 16 * 16;
+    }
+    return floats;
+}
+
+/* p as for conv2d: PAD_H the descriptor's; DILATION holds what a phase has, 1. LAYOUT 1: packed phases, 0: plain loops. */
+static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
+    const int32_t kernel = bs_cu_or(d->kernel, 3), stride = bs_cu_or(d->stride, 1), in_c = n->in[0].dim[0];
+    const bool reference = n->np->algorithm != BS_CONV_DIRECT;
+    const int64_t bytes = 4 * (reference ? (int64_t)in_c * d->out * kernel * kernel : bs_cu_deconv_packed(kernel, stride, in_c, d->out, stride * stride));
+    int64_t h, w;
+    memset(s->p, 0, sizeof s->p);
+    s->kernel = BS_CU_deconv2d;
+    bs_cu_conv_extent(&n->out[0], &h, &w);
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_cu_deconv_taps(kernel, stride, 0); /* of the largest phase */
+    s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
+    if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
+        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
+    else
+        s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
+    s->p[BS_CU_CONV_STRIDE].i = stride;
+    s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
+    s->p[BS_CU_CONV_ACT].i = d->act;
+    s->p[BS_CU_CONV_PARAM].f = d->act_param;
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bytes);
+    s->p[BS_CU_CONV_LAYOUT].i = !reference;
+}
+
+/* (y + pad) mod stride, of any sign. */
+__device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, int32_t stride)
+{
+    const int32_t rest = (y + pad) % stride;
+    return rest < 0 ? rest + stride : rest;
+}
+
+__device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad, const bs_cu_work &w)
+{
+    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x;
+    const int64_t n = (int64_t)c.h * c.w * channels;
+    for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
+        const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
+        const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
+        float sum = 0.0f;
+        for (int32_t ky = bs_cu_deconv_phase(oy, pad, c.stride); ky < c.kernel_h; ky += c.stride)
+            for (int32_t kx = bs_cu_deconv_phase(ox, pad, c.stride); kx < c.kernel_w; kx += c.stride) {
+                const int64_t at = (int64_t)((oy + pad - ky) / c.stride) * x.stride[1] + (int64_t)((ox + pad - kx) / c.stride) * x.stride[2];
+                for (int32_t k = 0; k < x.dim[0]; k++)
+                    sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
+                               reinterpret_cast<const float *>(c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx], sum);
+            }
+        bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
+                  bs_cu_act(c.act, c.param, c.act == BS_PRELU ? c.slopes[o] : 0.0f, sum + c.bias[o]));
+    }
+}
+
+/* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
+__device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x, const bs_cu_view &y, int32_t pad, int32_t phase)
+{
+    bs_cu_conv c = whole;
+    const int32_t a = phase / whole.stride, b = phase % whole.stride;
+    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, whole.stride), right = b - bs_cu_deconv_phase(y.x0, pad, whole.stride);
+    const int32_t oy = y.y0 + (down < 0 ? down + whole.stride : down), ox = y.x0 + (right < 0 ? right + whole.stride : right);
+    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, whole.stride, a);
+    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, whole.stride, b);
+    c.in = x.data + ((int64_t)((oy + pad - a) / whole.stride - (c.kernel_h - 1)) * x.stride[1] +
+                     (int64_t)((ox + pad - b) / whole.stride - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
+    c.out_row = y.stride[1] * whole.stride;
+    c.out_pixel = y.stride[2] * whole.stride;
+    c.h = max(0, (y.y1 - oy + whole.stride - 1) / whole.stride);
+    c.w = max(0, (y.x1 - ox + whole.stride - 1) / whole.stride);
+    c.stride = 1;
+    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, whole.stride, whole.in_c, whole.out_c, phase);
+    return c;
+}
+
+__device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t pad = s->p[BS_CU_CONV_PAD_H].i, phases = s->p[BS_CU_CONV_STRIDE].i * s->p[BS_CU_CONV_STRIDE].i;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+        if (s->p[BS_CU_CONV_LAYOUT].i == 0 && y.y1 > y.y0 && y.x1 > y.x0) {
+            bs_cu_deconv_plain(x, y, c, pad, w);
+        } else if (s->p[BS_CU_CONV_LAYOUT].i != 0 && bs_cu_conv_sound(t, s, x, y)) {
+            int32_t part = w.part; /* pieces of all phases are dealt out in one row */
+            for (int32_t phase = 0; phase < phases; phase++) {
+                const bs_cu_conv job = bs_cu_deconv_job(c, x, y, pad, phase);
+                const int32_t pieces = bs_cu_conv_direct(t, job, part, w.parts) % w.parts;
+                part = part >= pieces ? part - pieces : part - pieces + w.parts;
+            }
+        }
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_conv.cuh ================================================================ */
+/* ==== begin src/cuda/op_attention.cuh ========================================================= */
+/* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
+ *
+ * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
+ * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added to
+ * what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one run and
+ * token by token give the same bits.
+ * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
+#ifndef BS_CUDA_OP_ATTENTION
+#define BS_CUDA_OP_ATTENTION
+
+/* ==== begin src/cuda/op_segment.cuh =========================================================== */
+/* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+ * Sums go from the first row of a segment to its last, an element a thread.
+ * Relies on program.cuh and lower.cuh; offsets come checked. Must never look beyond them. */
+#ifndef BS_CUDA_OP_SEGMENT
+#define BS_CUDA_OP_SEGMENT
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
+
+/* Rows are of the segment domain. */
+static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_segment_spread;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
+}
+
+/* p: mode. One row: all segments. */
+static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_segment_reduce;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
+}
+
+/* As bs_segment_of: the last segment that begins at or before the row. */
+__device__ inline int32_t bs_cu_segment_find(const int32_t *offsets, int32_t segments, int32_t row)
+{
+    int32_t low = 0, high = segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+__device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
+{
+    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
+}
+
+/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are fastest. */
+__device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
+{
+    int64_t at = 0;
+    if (rank == 3) {
+        at = (int64_t)(i % dim[0]) * stride[0];
+        i /= dim[0];
+    }
+    for (int32_t d = rank - 1; d >= (rank == 3 ? 1 : 0); d--) {
+        at += (int64_t)(i % dim[d]) * stride[d];
+        i /= dim[d];
+    }
+    return at;
+}
+
+__device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t rank)
+{
+    int32_t n = 1;
+    for (int32_t d = 0; d < rank; d++)
+        n *= dim[d];
+    return n;
+}
+
+/* As it is, or between f32 and f16. */
+__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type, int64_t from_at)
+{
+    if (to_type != from_type)
+        bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
+    else if (bs_cu_bytes(to_type) == 4)
+        reinterpret_cast<uint32_t *>(to)[to_at] = reinterpret_cast<const uint32_t *>(from)[from_at];
+    else if (bs_cu_bytes(to_type) == 2)
+        reinterpret_cast<uint16_t *>(to)[to_at] = reinterpret_cast<const uint16_t *>(from)[from_at];
+    else
+        to[to_at] = from[from_at];
+}
+
+__device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *root = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
+    const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
+    const uint8_t *base = bs_cu_row(t, root, 0);
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const int32_t segment = bs_cu_segment_find(offsets, segments, r);
+        const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
+        uint8_t *to = bs_cu_row(t, out, r);
+        if (w.part == 0 && out->rank == 3 && out->margin > 0)
+            bs_cu_zero_margin(bs_cu_open(t, out, r));
+        for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
+            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from, root->dtype,
+                               bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+    }
+}
+
+/* One element of one segment. rows: of element [..] of row 0; row_bytes from one to the next. */
+__device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype, int32_t begin, int32_t end)
+{
+    float result = 0.0f;
+    for (int32_t r = mode == BS_SEGMENT_LAST ? max(end - 1, begin) : begin; r < end; r++) {
+        const float x = bs_cu_get(rows + r * row_bytes, dtype, 0);
+        if (r == begin || mode == BS_SEGMENT_LAST)
+            result = x;
+        else if (mode == BS_SEGMENT_MAX)
+            result = x > result ? x : result;
+        else
+            result += x;
+    }
+    return mode == BS_SEGMENT_MEAN && end > begin ? result / (float)(end - begin) : result;
+}
+
+__device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
+    const int32_t each = bs_cu_segment_elements(x->dim, x->rank), step = w.parts * (int32_t)blockDim.x;
+    const uint8_t *rows = bs_cu_row(t, x, 0); /* a segment domain is a top-level one: its rows lie one behind the other */
+    uint8_t *to = bs_cu_row(t, out, 0);
+    if (w.part == 0 && out->rank == 3 && out->margin > 0)
+        bs_cu_zero_margin(bs_cu_open(t, out, 0));
+    for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
+        const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
+        const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
+        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment], offsets[segment + 1]);
+        bs_cu_put(to, out->dtype, (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element), result);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_segment.cuh ============================================================= */
+/* #include "cuda/tensor.cuh" */
+
+enum {
+    BS_CU_ATTEND_LANES = 4,                          /* elements of a value a lane sums up */
+    BS_CU_ATTEND_ELEMENTS = 32 * BS_CU_ATTEND_LANES, /* together; a larger head goes in several rounds */
+    BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
+};
+
+/* p: heads, alibi. */
+static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    (void)n;
+    s->kernel = BS_CU_attention;
+    s->p[0].i = bs_max_i32(s->p[0].i, 1);
+    s->parts = s->p[0].i;
+}
+
+/* Keys, or values: the rows of this run and the ring, from the head's first element on. */
+struct bs_cu_attend_side {
+    const uint8_t *fresh, *ring; /* of the segment's first row; of its position 0 */
+    int64_t fresh_bytes, ring_bytes;
+    int32_t fresh_type, ring_type, fresh_step, ring_step;
+};
+
+/* One row and head: it attends to positions low .. position. */
+struct bs_cu_attend_job {
+    bs_cu_attend_side k, v;
+    const uint8_t *q;
+    int32_t q_type, q_step, n, past, low, position, window;
+    float scale, slope;
+};
+
+__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring, int32_t first_row,
+                                                         int32_t segment, int32_t element)
+{
+    bs_cu_attend_side side;
+    side.fresh_type = side.ring_type = fresh->dtype;
+    side.fresh_step = side.ring_step = fresh->stride[0];
+    side.fresh_bytes = side.ring_bytes = fresh->row_bytes; /* a segment domain is a top-level one */
+    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes + (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
+    if (ring) {
+        const int32_t bytes = bs_cu_bytes(ring->dtype);
+        side.ring_type = ring->dtype;
+        side.ring_step = ring->stride[2];
+        side.ring_bytes = (int64_t)ring->stride[1] * bytes;
+        side.ring = bs_cu_row(t, ring, 0) + ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
+    }
+    return side;
+}
+
+__device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row, int32_t head)
+{
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
+    const int32_t segment = bs_cu_segment_find(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
+    bs_cu_attend_job j;
+    j.n = q->dim[0] / s->p[0].i;
+    j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
+    j.q_type = q->dtype;
+    j.q_step = q->stride[0];
+    j.past = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
+    j.position = j.past + (row - first_row);
+    j.window = window ? window->dim[1] : j.position + 1;
+    j.low = max(0, j.position - j.window + 1);
+    j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
+    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_row, segment, head * j.n);
+    j.scale = 1.0f / sqrtf((float)j.n);
+    j.slope = s->p[1].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[0].i) : 0.0f;
+    return j;
+}
+
+__device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side, int32_t position)
+{
+    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes : side.ring + position % j.window * side.ring_bytes;
+}
+
+/* Four elements that lie side by side. */
+__device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t dtype, int32_t at)
+{
+    if (dtype == BS_F32)
+        return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
+    const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
+    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y), bs_cu_high_half(words.y));
+}
+
+__device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
+{
+    return step == 1 && (reinterpret_cast<uintptr_t>(data) & (uintptr_t)(4 * bs_cu_bytes(dtype) - 1)) == 0;
+}
+
+/* Four sums side by side, added up in one order however elements are read. */
+__device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_t *k, int32_t type, int32_t step)
+{
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    int32_t i = 0;
+    if (bs_cu_attend_quads(j.q, j.q_type, j.q_step) && bs_cu_attend_quads(k, type, step))
+#pragma unroll 4
+        for (; i + 4 <= j.n; i += 4) {
+            const float4 a = bs_cu_attend_quad(j.q, j.q_type, i), b = bs_cu_attend_quad(k, type, i);
+            sum.x = fmaf(a.x, b.x, sum.x);
+            sum.y = fmaf(a.y, b.y, sum.y);
+            sum.z = fmaf(a.z, b.z, sum.z);
+            sum.w = fmaf(a.w, b.w, sum.w);
+        }
+#pragma unroll 1
+    for (; i < j.n; i++) {
+        const float product_a = bs_cu_get(j.q, j.q_type, (int64_t)i * j.q_step), product_b = bs_cu_get(k, type, (int64_t)i * step);
+        if ((i & 3) == 0)
+            sum.x = fmaf(product_a, product_b, sum.x);
+        else if ((i & 3) == 1)
+            sum.y = fmaf(product_a, product_b, sum.y);
+        else if ((i & 3) == 2)
+            sum.z = fmaf(product_a, product_b, sum.z);
+        else
+            sum.w = fmaf(product_a, product_b, sum.w);
+    }
+    return (sum.x + sum.z) + (sum.y + sum.w);
+}
+
+/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score - top). */
+__device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0), end = min(j.position - first, 31);
+    const bool mine = lane >= begin && lane <= end, fresh = position >= j.past;
+    float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
+    unsigned long long at = 0;
+    if (mine) {
+        const bs_cu_attend_side &k = j.k;
+        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type, fresh ? k.fresh_step : k.ring_step);
+        score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
+        at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
+    }
+    float top = score, sum;
+    for (int32_t d = 16; d > 0; d /= 2)
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
+    if (mine)
+        weight = expf(score - top);
+    sum = weight;
+    for (int32_t d = 16; d > 0; d /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, d);
+#pragma unroll 2
+    for (int32_t p = begin; p <= end; p++) {
+        const float w = __shfl_sync(0xffffffffu, weight, p);
+        const uint8_t *v = reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(__shfl_sync(0xffffffffu, at, p)));
+        const bool run = first + p >= j.past;
+        const int32_t type = run ? j.v.fresh_type : j.v.ring_type, step = run ? j.v.fresh_step : j.v.ring_step;
+#pragma unroll
+        for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
+            if (from + 32 * i + lane < j.n)
+                value[i] = fmaf(w, bs_cu_get(v, type, (int64_t)(from + 32 * i + lane) * step), value[i]);
+    }
+#pragma unroll
+    for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
+        partial[32 * i + lane] = value[i];
+    if (lane == 0) {
+        partial[BS_CU_ATTEND_ELEMENTS] = top;
+        partial[BS_CU_ATTEND_ELEMENTS + 1] = sum;
+    }
+}
+
+/* What a thread knows of the positions so far: the largest score, the sum, and up to two elements of the values. */
+struct bs_cu_attend_state {
+    float top, sum, value[2];
+    bool any;
+};
+
+__device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, const float *partial)
+{
+    const float top = fmaxf(state->top, partial[BS_CU_ATTEND_ELEMENTS]);
+    const float before = state->any ? expf(state->top - top) : 0.0f, now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
+    state->sum = fmaf(state->sum, before, partial[BS_CU_ATTEND_ELEMENTS + 1] * now);
+    for (int32_t i = 0; i < 2; i++)
+        if ((int32_t)(threadIdx.x + i * blockDim.x) < BS_CU_ATTEND_ELEMENTS)
+            state->value[i] = fmaf(state->value[i], before, partial[threadIdx.x + i * blockDim.x] * now);
+    state->top = top;
+    state->any = true;
+}
+
+/* Elements from .. from + 128 of one row and head. */
+__device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from, const bs_device_operand *o, uint8_t *out)
+{
+    float *partial = reinterpret_cast<float *>(t.workspace);
+    const int32_t warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5, last = j.position / 32;
+    bs_cu_attend_state state = {-INFINITY, 0.0f, {0.0f, 0.0f}, false};
+    for (int32_t block = j.low / 32; block <= last; block += warps) {
+        if (block + warp <= last)
+            bs_cu_attend_block(j, (block + warp) * 32, from, partial + warp * BS_CU_ATTEND_PARTIAL);
+        __syncthreads();
+        for (int32_t k = 0; k < warps && block + k <= last; k++)
+            bs_cu_attend_merge(&state, partial + k * BS_CU_ATTEND_PARTIAL);
+        __syncthreads();
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t element = (int32_t)(threadIdx.x + i * blockDim.x);
+        if (element < BS_CU_ATTEND_ELEMENTS && from + element < j.n)
+            bs_cu_put(out, o->dtype, (int64_t)(from + element) * o->stride[0], state.value[i] / state.sum);
+    }
+}
+
+__device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *o = bs_cu_out(t, s, 0);
+    bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1; /* registers are for the sums */
+    for (int32_t r = w.row; r < w.row + w.rows; r++)
+        for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
+            if (threadIdx.x == 0)
+                *job = bs_cu_attend_job_of(t, s, r, head);
+            __syncthreads();
+            uint8_t *out = bs_cu_row(t, o, r) + (int64_t)head * job->n * o->stride[0] * bs_cu_bytes(o->dtype);
+            for (int32_t from = 0; from < job->n; from += BS_CU_ATTEND_ELEMENTS)
+                bs_cu_attend(t, *job, from, o, out);
+            __syncthreads();
+        }
+}
+
+#endif
+/* ==== end src/cuda/op_attention.cuh =========================================================== */
+/* ==== begin src/cuda/op_binary.cuh ============================================================ */
+/* op_binary.cuh - add, sub, mul, with broadcasting of the second operand.
+ * Relies on walk.cuh. Must never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_BINARY
+#define BS_CUDA_OP_BINARY
+
+/* #include "cuda/kernels.cuh" */
+/* ==== begin src/cuda/walk.cuh ================================================================= */
+/* walk.cuh - one loop nest for every op that goes element by element over strided operands, and how rows and elements
+ * are dealt out to the threads of a block.
+ *
+ * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
+ * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one piece
+ * to its next by carrying digits, without a division.
+ * Relies on program.cuh and lower.cuh. Must never know what an element means. */
+#ifndef BS_CUDA_WALK
+#define BS_CUDA_WALK
+
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+
+#define BS_CU_EACH 4096 /* elements of a piece of work */
+
+/* Pieces of the work of an op that fills out[0] element by element: parts of an image, several rows of what is small. */
+static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
+{
+    const int64_t elements = bs_cu_elements(&n->out[0]);
+    if (n->out[0].rank == 3 || elements > BS_CU_EACH)
+        s->parts = bs_cu_pieces(elements, BS_CU_EACH);
+    else
+        s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
+}
+
+/* ---------------------------------------------------------------------------------------------- elements */
+
+/* Elements as they lie in memory, whatever they mean. */
+__device__ __forceinline__ uint32_t bs_cu_load_one(const uint8_t *data, int32_t bytes, int64_t at)
+{
+    return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
+           : bytes == 2 ? reinterpret_cast<const uint16_t *>(data)[at]
+                        : data[at];
+}
+
+__device__ __forceinline__ void bs_cu_store_one(uint8_t *data, int32_t bytes, int64_t at, uint32_t raw)
+{
+    if (bytes == 4)
+        reinterpret_cast<uint32_t *>(data)[at] = raw;
+    else if (bytes == 2)
+        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)raw;
+    else
+        data[at] = (uint8_t)raw;
+}
+
+/* Four of them side by side; the first is aligned to all four. */
+__device__ __forceinline__ void bs_cu_load_four(const uint8_t *data, int32_t bytes, int64_t at, uint32_t (&raw)[4])
+{
+    if (bytes == 4) {
+        const uint4 q = *reinterpret_cast<const uint4 *>(data + at * 4);
+        raw[0] = q.x, raw[1] = q.y, raw[2] = q.z, raw[3] = q.w;
+    } else if (bytes == 2) {
+        const uint2 q = *reinterpret_cast<const uint2 *>(data + at * 2);
+        raw[0] = q.x & 0xffffu, raw[1] = q.x >> 16, raw[2] = q.y & 0xffffu, raw[3] = q.y >> 16;
+    } else {
+        const uint32_t q = *reinterpret_cast<const uint32_t *>(data + at);
+        raw[0] = q & 0xffu, raw[1] = q >> 8 & 0xffu, raw[2] = q >> 16 & 0xffu, raw[3] = q >> 24;
+    }
+}
+
+__device__ __forceinline__ void bs_cu_store_four(uint8_t *data, int32_t bytes, int64_t at, const uint32_t (&raw)[4])
+{
+    if (bytes == 4)
+        *reinterpret_cast<uint4 *>(data + at * 4) = make_uint4(raw[0], raw[1], raw[2], raw[3]);
+    else if (bytes == 2)
+        *reinterpret_cast<uint2 *>(data + at * 2) = make_uint2((raw[0] & 0xffffu) | raw[1] << 16, (raw[2] & 0xffffu) | raw[3] << 16);
+    else
+        *reinterpret_cast<uint32_t *>(data + at) = (raw[0] & 0xffu) | (raw[1] & 0xffu) << 8 | (raw[2] & 0xffu) << 16 | raw[3] << 24;
+}
+
+__device__ __forceinline__ float bs_cu_from_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+__device__ __forceinline__ uint32_t bs_cu_to_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    return bits;
+}
+
+__device__ __forceinline__ float bs_cu_half_from(uint32_t raw)
+{
+    __half_raw h;
+    h.x = (unsigned short)raw;
+    return __half2float(__half(h));
+}
+
+__device__ __forceinline__ uint32_t bs_cu_half_to(float x) { return static_cast<__half_raw>(__float2half_rn(x)).x; }
+
+/* f32 or f16 storage. */
+__device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_from(raw) : bs_cu_from_bits(raw); }
+
+__device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x); }
+
+__device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
+{
+    uint32_t raw[4];
+    bs_cu_load_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
+    for (int32_t i = 0; i < 4; i++)
+        x[i] = bs_cu_real(raw[i], dtype);
+}
+
+__device__ __forceinline__ void bs_cu_put_four(uint8_t *data, int32_t dtype, int64_t at, const float (&x)[4])
+{
+    uint32_t raw[4];
+    for (int32_t i = 0; i < 4; i++)
+        raw[i] = bs_cu_raw(x[i], dtype);
+    bs_cu_store_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
+}
+
+/* Whether elements at `at` and every four further are aligned to four. */
+__device__ __forceinline__ bool bs_cu_aligned(const uint8_t *data, int32_t bytes, int64_t at)
+{
+    return (reinterpret_cast<uintptr_t>(data) + (uintptr_t)(at * bytes)) % (uintptr_t)(4 * bytes) == 0;
+}
+
+/* --------------------------------------------------------------------------------------- dealing out work */
+
+/* Rows `row`, row + rows, ... below `end` are this worker's, and of their elements index, index + workers, ... A worker
+ * is a thread, or a warp. */
+struct bs_cu_deal {
+    int32_t row, rows, end, index, workers;
+};
+
+/* A row with an image, or one that is cut into parts, goes to the whole block; others to as many workers as they have
+ * `units` (at most). */
+__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker, int32_t workers)
+{
+    bs_cu_deal d = {w.row, 1, w.row + w.rows, w.part * workers + worker, w.parts * workers};
+    if (whole || w.parts > 1 || w.rows == 1)
+        return d;
+    int32_t width = 1;
+    while (width < units && width * 2 <= workers)
+        width *= 2;
+    d.rows = workers / width;
+    d.row = worker / width < d.rows ? w.row + worker / width : d.end;
+    d.index = worker % width;
+    d.workers = width;
+    return d;
+}
+
+/* --------------------------------------------------------------------------------------------------- walk */
+
+/* Four axes, the last one moves fastest; at: of the first element. Operand 0 is the output. */
+template <int N> struct bs_cu_walk {
+    int32_t count[4];
+    int32_t step[N][4]; /* elements */
+    int64_t at[N];
+};
+
+/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k, int32_t none)
+{
+    if (rank == 3)
+        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
+    if (rank == 4)
+        return v[k];
+    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
+}
+
+/* Puts axis 2 into axis 3 where that is one line in every operand; those before move up. */
+template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *k)
+{
+    bool follows = true;
+    for (int32_t i = 0; i < N; i++)
+        follows = follows && (int64_t)k->step[i][2] == (int64_t)k->step[i][3] * k->count[3];
+    if (k->count[3] != 1 && k->count[2] != 1 && !follows)
+        return;
+    for (int32_t i = 0; i < N; i++) {
+        k->step[i][3] = k->count[3] == 1 ? k->step[i][2] : k->step[i][3];
+        k->step[i][2] = k->step[i][1];
+        k->step[i][1] = k->step[i][0];
+        k->step[i][0] = 0;
+    }
+    k->count[3] *= k->count[2];
+    k->count[2] = k->count[1];
+    k->count[1] = k->count[0];
+    k->count[0] = 1;
+}
+
+/* Over the rectangle of view 0, or all of what is no image. The other views have its rank, and strides 0 where they do
+ * not move. */
+template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
+{
+    const bs_cu_view &o = v[0];
+    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1], o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    bs_cu_walk<N> k;
+#pragma unroll
+    for (int32_t a = 0; a < 4; a++)
+        k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
+#pragma unroll
+    for (int32_t i = 0; i < N; i++) {
+        k.at[i] = o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0;
+#pragma unroll
+        for (int32_t a = 0; a < 4; a++)
+            k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
+    }
+    bs_cu_walk_fold(&k);
+    bs_cu_walk_fold(&k);
+    bs_cu_walk_fold(&k);
+    return k;
+}
+
+/* Whether operand i moves by one along lines, and begins each at an aligned four. */
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, const uint8_t *data, int32_t bytes)
+{
+    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(data, bytes, k.at[i]);
+}
+
+/* Visits what is dealt to this thread: each.four(at) where four(s) is true of the lines, else each.one(at). */
+template <int N, typename E>
+__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads, const E &each)
+{
+    const int32_t unit = four ? 4 : 1, n1 = k.count[1], n2 = k.count[2], n3 = k.count[3] / unit;
+    if (k.count[0] <= 0 || n1 <= 0 || n2 <= 0 || n3 <= 0)
+        return;
+    int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2 % n1, d0 = index / n3 / n2 / n1;
+    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2 % n1, s0 = threads / n3 / n2 / n1;
+    int64_t at[N];
+#pragma unroll
+    for (int32_t i = 0; i < N; i++)
+        at[i] = k.at[i] + (int64_t)d3 * (k.step[i][3] * unit) + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+    while (d0 < k.count[0]) {
+        if (four)
+            each.four(at);
+        else
+            each.one(at);
+        d3 += s3;
+        const int32_t carry3 = d3 >= n3;
+        d3 -= carry3 ? n3 : 0;
+        d2 += s2 + carry3;
+        const int32_t carry2 = d2 >= n2;
+        d2 -= carry2 ? n2 : 0;
+        d1 += s1 + carry2;
+        const int32_t carry1 = d1 >= n1;
+        d1 -= carry1 ? n1 : 0;
+        d0 += s0 + carry1;
+#pragma unroll
+        for (int32_t i = 0; i < N; i++)
+            at[i] += (int64_t)(s3 - (carry3 ? n3 : 0)) * (k.step[i][3] * unit) + (int64_t)(s2 + carry3 - (carry2 ? n2 : 0)) * k.step[i][2] +
+                     (int64_t)(s1 + carry2 - (carry1 ? n1 : 0)) * k.step[i][1] + (int64_t)(s0 + carry1) * k.step[i][0];
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- copy */
+
+/* Copies elements of any type; f32 and f16 storage of the same values change into each other. */
+struct bs_cu_copy {
+    const uint8_t *from;
+    uint8_t *to;
+    int32_t from_type, to_type, from_bytes, to_bytes;
+    __device__ __forceinline__ uint32_t turn(uint32_t raw) const
+    {
+        return from_type == to_type ? raw : bs_cu_raw(bs_cu_real(raw, from_type), to_type);
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_store_one(to, to_bytes, at[0], turn(bs_cu_load_one(from, from_bytes, at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        uint32_t raw[4];
+        bs_cu_load_four(from, from_bytes, at[1], raw);
+        for (int32_t i = 0; i < 4; i++)
+            raw[i] = turn(raw[i]);
+        bs_cu_store_four(to, to_bytes, at[0], raw);
+    }
+};
+
+__device__ __forceinline__ bs_cu_copy bs_cu_copy_between(const bs_cu_view &to, const bs_cu_view &from)
+{
+    const bs_cu_copy copy = {from.data, to.data, from.dtype, to.dtype, bs_cu_bytes(from.dtype), bs_cu_bytes(to.dtype)};
+    return copy;
+}
+
+/* The rectangle of v[0] from v[1]. */
+__device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, int32_t threads)
+{
+    const bs_cu_walk<2> k = bs_cu_walk_over(v);
+    const bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
+    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    bs_cu_walk_run(k, four, index, threads, copy);
+}
+
+/* --------------------------------------------------------------------------------------------------- scan */
+
+/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it is. */
+struct bs_cu_scan {
+    int32_t y, x, c;       /* where it is */
+    int32_t y1, x0, width, units, dy, dx, dc;
+};
+
+__device__ inline bs_cu_scan bs_cu_scan_over(int32_t y0, int32_t y1, int32_t x0, int32_t x1, int32_t units, int32_t index, int32_t threads)
+{
+    const int32_t width = x1 - x0;
+    bs_cu_scan k = {y1, x0, 0, y1, x0, width, units, 0, 0, 0};
+    if (width <= 0 || units <= 0)
+        return k;
+    k.c = index % units;
+    k.x = x0 + index / units % width;
+    k.y = y0 + index / units / width;
+    k.dc = threads % units;
+    k.dx = threads / units % width;
+    k.dy = threads / units / width;
+    return k;
+}
+
+__device__ __forceinline__ bool bs_cu_scan_more(const bs_cu_scan &k) { return k.y < k.y1; }
+
+__device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
+{
+    k->c += k->dc;
+    const int32_t carry = k->c >= k->units;
+    k->c -= carry ? k->units : 0;
+    k->x += k->dx + carry;
+    const int32_t over = k->x >= k->x0 + k->width;
+    k->x -= over ? k->width : 0;
+    k->y += k->dy + over;
+}
+
+#endif
+/* ==== end src/cuda/walk.cuh =================================================================== */
+
+/* p[0]: dimensions along which operand 1 stays where it is. As the graph has them: a clipped cell may be 1 high too. */
+static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel)
+{
+    const int32_t *in = bs_node_in(n->graph, n->node);
+    const bs_value_info *a = bs_value_get(n->graph, in[0]), *b = bs_value_get(n->graph, in[1]);
+    s->kernel = kernel;
+    s->p[0].i = 0;
+    for (int32_t d = 0; d < a->rank; d++)
+        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+            s->p[0].i |= 1 << d;
+    bs_cu_cut(n, s);
+}
+
+static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_add); }
+static void bs_cu_sub_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_sub); }
+static void bs_cu_mul_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_mul); }
+
+/* i32 wraps: unsigned, because signed overflow is undefined. */
+struct bs_cu_add_of {
+    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a + b; }
+};
+struct bs_cu_sub_of {
+    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a - b; }
+};
+struct bs_cu_mul_of {
+    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a * b; }
+};
+
+template <typename F> struct bs_cu_binary {
+    const uint8_t *a, *b;
+    uint8_t *y;
+    int32_t a_type, b_type, y_type;
+    bool same; /* operand 1 is the same along a line */
+    F f;
+    __device__ __forceinline__ uint32_t join(uint32_t p, uint32_t q) const
+    {
+        return y_type == BS_I32 ? f.of(p, q) : bs_cu_raw(f.of(bs_cu_real(p, a_type), bs_cu_real(q, b_type)), y_type);
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[3]) const
+    {
+        const uint32_t p = bs_cu_load_one(a, bs_cu_bytes(a_type), at[1]), q = bs_cu_load_one(b, bs_cu_bytes(b_type), at[2]);
+        bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], join(p, q));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[3]) const
+    {
+        uint32_t p[4], q[4];
+        bs_cu_load_four(a, bs_cu_bytes(a_type), at[1], p);
+        if (same)
+            q[0] = q[1] = q[2] = q[3] = bs_cu_load_one(b, bs_cu_bytes(b_type), at[2]);
+        else
+            bs_cu_load_four(b, bs_cu_bytes(b_type), at[2], q);
+        for (int32_t i = 0; i < 4; i++)
+            p[i] = join(p[i], q[i]);
+        bs_cu_store_four(y, bs_cu_bytes(y_type), at[0], p);
+    }
+};
+
+template <typename F> __device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[3] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 1), r)};
+#pragma unroll
+        for (int32_t i = 0; i < BS_MAX_RANK; i++)
+            v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
+        const bs_cu_walk<3> k = bs_cu_walk_over(v);
+        const bs_cu_binary<F> each = {v[1].data, v[2].data, v[0].data, v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, each.a, bs_cu_bytes(each.a_type)) &&
+                          (each.same || bs_cu_walk_fours(k, 2, each.b, bs_cu_bytes(each.b_type)));
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_walk_run(k, four, d.index, d.workers, each);
+    }
+}
+
+__device__ inline void bs_cu_add_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_add_of f = {};
+    bs_cu_binary_run(t, s, w, f);
+}
+
+__device__ inline void bs_cu_sub_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_sub_of f = {};
+    bs_cu_binary_run(t, s, w, f);
+}
+
+__device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_mul_of f = {};
+    bs_cu_binary_run(t, s, w, f);
+}
+
+#endif
+/* ==== end src/cuda/op_binary.cuh ============================================================== */
+/* ==== begin src/cuda/op_convert.cuh =========================================================== */
+/* op_convert.cuh - between element types, with a scale; and the end of a super-resolution network.
+ * Relies on walk.cuh. Must never round or saturate otherwise than ops/convert.c: codes are the same everywhere. */
+#ifndef BS_CUDA_OP_CONVERT
+#define BS_CUDA_OP_CONVERT
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+static bool bs_cu_is_codes(int32_t dtype) { return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16; }
+
+/* p: to, scale, smallest and largest code, 1: integers stay integers. */
+static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t to = n->out[0].dtype, bits = s->p[2].i ? s->p[2].i : 16;
+    const float scale = s->p[1].f;
+    s->p[0].i = to;
+    s->p[1].f = scale == 0.0f ? 1.0f : scale;
+    s->p[2].i = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
+    s->p[3].i = to == BS_I8 ? 127 : to == BS_U8 ? 255 : to == BS_I32 ? INT32_MAX : to == BS_U16 ? (1 << bits) - 1 : 0;
+    s->p[4].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
+}
+
+/* Or the last of the chain pixel_shuffle 2, add, convert (plan_fuse.c): operand 0 is what was to be shuffled. */
+static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = n->np->fusion ? BS_CU_sr_store : BS_CU_convert;
+    bs_cu_convert_limits(n, s);
+    bs_cu_cut(n, s);
+}
+
+/* An element of any type as f32. */
+__device__ __forceinline__ float bs_cu_decode(uint32_t raw, int32_t dtype)
+{
+    switch (dtype) {
+    case BS_F32: return bs_cu_from_bits(raw);
+    case BS_F16: return bs_cu_half_from(raw);
+    case BS_BF16: return bs_cu_from_bits(raw << 16);
+    case BS_I8: return (float)(int8_t)raw;
+    case BS_I32: return (float)(int32_t)raw;
+    default: return (float)raw;
+    }
+}
+
+__device__ __forceinline__ uint32_t bs_cu_bfloat_to(float x)
+{
+    const uint32_t bits = bs_cu_to_bits(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return bits >> 16 | 0x40u;
+    return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
+__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
+struct bs_cu_conversion {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t from, to, low, high;
+    float scale;
+    bool codes;
+    __device__ __forceinline__ uint32_t turn(uint32_t raw) const
+    {
+        if (codes) {
+            const int32_t code = from == BS_I8 ? (int8_t)raw : (int32_t)raw;
+            return (uint32_t)min(max(code, low), high);
+        }
+        const float v = bs_cu_decode(raw, from) * scale;
+        if (to == BS_F32 || to == BS_F16)
+            return bs_cu_raw(v, to);
+        return to == BS_BF16 ? bs_cu_bfloat_to(v) : (uint32_t)bs_cu_code(v, low, high);
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_store_one(y, bs_cu_bytes(to), at[0], turn(bs_cu_load_one(x, bs_cu_bytes(from), at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        uint32_t raw[4];
+        bs_cu_load_four(x, bs_cu_bytes(from), at[1], raw);
+        for (int32_t i = 0; i < 4; i++)
+            raw[i] = turn(raw[i]);
+        bs_cu_store_four(y, bs_cu_bytes(to), at[0], raw);
+    }
+};
+
+__device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
+        const bs_cu_walk<2> k = bs_cu_walk_over(v);
+        const bs_cu_conversion each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.to)) &&
+                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.from));
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_walk_run(k, four, d.index, d.workers, each);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------- sr_store */
+
+/* Pixel (py, px) of the tail gives four of the result. */
+__device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base, const bs_cu_view &y, int32_t py,
+                                            int32_t px)
+{
+    const int64_t from = (int64_t)py * tail.stride[1] + (int64_t)px * tail.stride[2];
+    float v[4];
+    if (tail.stride[0] == 1 && bs_cu_aligned(tail.data, bs_cu_bytes(tail.dtype), from))
+        bs_cu_get_four(tail.data, tail.dtype, from, v);
+    else
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = bs_cu_get(tail.data, tail.dtype, from + (int64_t)i * tail.stride[0]);
+#pragma unroll
+    for (int32_t i = 0; i < 2; i++) {
+        const int64_t b = (int64_t)(2 * py + i) * base.stride[1] + (int64_t)(2 * px) * base.stride[2];
+        const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
+        const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * s->p[1].f;
+        const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * s->p[1].f;
+        const uint32_t first = (uint32_t)bs_cu_code(left, s->p[2].i, s->p[3].i), second = (uint32_t)bs_cu_code(right, s->p[2].i, s->p[3].i);
+        uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
+        if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
+            *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);
+        } else if (y.dtype == BS_U16 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 3) == 0) {
+            *reinterpret_cast<uint32_t *>(at) = first | second << 16;
+        } else {
+            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), to, first);
+            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), to + y.stride[2], second);
+        }
+    }
+}
+
+/* The rectangle is even: a cell of the doubled frame. */
+__device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view tail = bs_cu_open(t, bs_cu_in(t, s, 0), r), base = bs_cu_open(t, bs_cu_in(t, s, 1), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2, 1, index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k))
+            bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_convert.cuh ============================================================= */
+/* ==== begin src/cuda/op_elementwise.cuh ======================================================= */
+/* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
+ * Relies on walk.cuh. Must never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_ELEMENTWISE
+#define BS_CUDA_OP_ELEMENTWISE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+static void bs_cu_activation_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_activation;
+    bs_cu_cut(n, s);
+}
+
+static void bs_cu_clip_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_clip;
+    bs_cu_cut(n, s);
+}
+
+static void bs_cu_affine_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_affine;
+    bs_cu_cut(n, s);
+}
+
+static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_prelu;
+    bs_cu_cut(n, s);
+}
+
+/* p[0]: floats from the scales to the offsets. */
+static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_batch_norm;
+    s->p[0].i = (int32_t)(n->np->prepared_bytes / 8);
+    bs_cu_cut(n, s);
+}
+
+/* ---------------------------------------------------------------------------------------- of one operand */
+
+/* F: float of(float). */
+template <typename F> struct bs_cu_unary {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    F f;
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const { bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1]))); }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        float v[4];
+        bs_cu_get_four(x, x_type, at[1], v);
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = f.of(v[i]);
+        bs_cu_put_four(y, y_type, at[0], v);
+    }
+};
+
+template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+{
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
+        const bs_cu_walk<2> k = bs_cu_walk_over(v);
+        const bs_cu_unary<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_walk_run(k, four, d.index, d.workers, each);
+    }
+}
+
+/* p: act, param. */
+struct bs_cu_activation_of {
+    int32_t act;
+    float param;
+    __device__ __forceinline__ float of(float x) const { return bs_cu_act(act, param, 0.0f, x); }
+};
+
+__device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_activation_of f = {s->p[0].i, s->p[1].f};
+    bs_cu_unary_run(t, s, w, f);
+}
+
+/* p: low, high. */
+struct bs_cu_clip_of {
+    float low, high;
+    __device__ __forceinline__ float of(float x) const
+    {
+        const float above = x < low ? low : x;
+        return above > high ? high : above;
+    }
+};
+
+__device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_clip_of f = {s->p[0].f, s->p[1].f};
+    bs_cu_unary_run(t, s, w, f);
+}
+
+/* p: scale, offset. */
+struct bs_cu_affine_of {
+    float scale, offset;
+    __device__ __forceinline__ float of(float x) const { return x * scale + offset; }
+};
+
+__device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_affine_of f = {s->p[0].f, s->p[1].f};
+    bs_cu_unary_run(t, s, w, f);
+}
+
+/* ------------------------------------------------------------------------------------ with a weight a channel */
+
+/* at[2] is the channel. F: float of(float x, float a, float b): a, b of the channel. */
+template <typename F> struct bs_cu_channelwise {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    const float *a, *b;
+    F f;
+    __device__ __forceinline__ void one(const int64_t (&at)[3]) const
+    {
+        bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1]), a[at[2]], b[at[2]]));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[3]) const
+    {
+        const float4 p = *reinterpret_cast<const float4 *>(a + at[2]), q = *reinterpret_cast<const float4 *>(b + at[2]);
+        float v[4];
+        bs_cu_get_four(x, x_type, at[1], v);
+        v[0] = f.of(v[0], p.x, q.x);
+        v[1] = f.of(v[1], p.y, q.y);
+        v[2] = f.of(v[2], p.z, q.z);
+        v[3] = f.of(v[3], p.w, q.w);
+        bs_cu_put_four(y, y_type, at[0], v);
+    }
+};
+
+template <typename F>
+__device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const float *a, const float *b, const F &f)
+{
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[3] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r), bs_cu_view()};
+        v[2].stride[0] = 1;
+        v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
+        const bs_cu_walk<3> k = bs_cu_walk_over(v);
+        const bs_cu_channelwise<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, a, b, f};
+        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_walk_run(k, four, d.index, d.workers, each);
+    }
+}
+
+struct bs_cu_prelu_of {
+    __device__ __forceinline__ float of(float x, float slope, float) const { return x > 0.0f ? x : x * slope; }
+};
+
+__device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float *slope = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    const bs_cu_prelu_of f = {};
+    bs_cu_channelwise_run(t, s, w, slope, slope, f);
+}
+
+struct bs_cu_batch_norm_of {
+    __device__ __forceinline__ float of(float x, float scale, float offset) const { return x * scale + offset; }
+};
+
+__device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    const bs_cu_batch_norm_of f = {};
+    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[0].i, f);
+}
+
+#endif
+/* ==== end src/cuda/op_elementwise.cuh ========================================================= */
+/* ==== begin src/cuda/op_features.cuh ========================================================== */
+/* op_features.cuh - patch_features: how busy a patch is and how much it changed, as small integers.
+ * Sees the core only; sums are of integers, so their order does not show.
+ * Relies on walk.cuh. Must never use floating point. */
+#ifndef BS_CUDA_OP_FEATURES
+#define BS_CUDA_OP_FEATURES
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+/* p: buckets, bits that codes are shifted down by, 1: a warp a cell. */
+static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int64_t samples = bs_cu_pixels(&n->in[0]) * n->in[0].dim[0];
+    s->kernel = BS_CU_patch_features;
+    s->p[0].i = bs_or_default(s->p[0].i, 64);
+    s->p[1].i = n->in[0].dtype == BS_U8 ? 0 : bs_or_default(s->p[1].i, 16) - 8;
+    s->p[2].i = samples <= 1024;
+    s->batch = samples <= 1024 ? 8 : 1;
+}
+
+/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
+__device__ inline int32_t bs_cu_quarter_log2(uint32_t v)
+{
+    const int32_t zeros = __clz((int)v);
+    v <<= zeros;
+    return 4 * (31 - zeros) + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
+}
+
+__device__ inline int32_t bs_cu_feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
+{
+    const uint64_t v = 16 * sum / area;
+    if (v == 0)
+        return 0;
+    return min(1 + bs_cu_quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
+}
+
+__device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y, int32_t x)
+{
+    const int64_t at = (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
+    return (int32_t)bs_cu_load_one(v.data, bs_cu_bytes(v.dtype), at) >> shift;
+}
+
+__device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
+
+/* What the samples index, index + threads, ... of a cell add. */
+__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift, int32_t index, int32_t threads,
+                                          uint64_t *energy, uint64_t *change)
+{
+    const int32_t h = x.dim[1], width = x.dim[2];
+    *energy = *change = 0;
+    for (bs_cu_scan k = bs_cu_scan_over(0, h, 0, width, x.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+        const int32_t code = bs_cu_feature_code(x, shift, k.c, k.y, k.x);
+        *energy += bs_cu_feature_square(
+            4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) - bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
+            bs_cu_feature_code(x, shift, k.c, k.y, max(k.x - 1, 0)) - bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
+        if (both)
+            *change += bs_cu_feature_square(code - bs_cu_feature_code(reference, shift, k.c, k.y, k.x));
+    }
+}
+
+__device__ __forceinline__ uint64_t bs_cu_feature_lanes(uint64_t v)
+{
+    for (int32_t m = 16; m > 0; m /= 2)
+        v += (uint64_t)__shfl_xor_sync(0xffffffffu, (unsigned long long)v, m);
+    return v;
+}
+
+__device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, uint64_t energy, uint64_t change)
+{
+    const uint64_t area = (uint64_t)x.dim[0] * (uint64_t)max(x.dim[1], 0) * (uint64_t)max(x.dim[2], 0);
+    int32_t *to = reinterpret_cast<int32_t *>(y.data);
+    to[0] = area ? bs_cu_feature_bucket(energy, area, s->p[0].i) : 0;
+    to[y.stride[0]] = area && s->n_in > 1 ? bs_cu_feature_bucket(change, area, s->p[0].i) : 0;
+}
+
+__device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32, warps = (int32_t)blockDim.x / 32;
+    const bool small = s->p[2].i != 0;
+    uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace); /* [2][warps] */
+    for (int32_t r = w.row + (small ? warp : 0); r < w.row + w.rows; r += small ? warps : 1) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
+        uint64_t energy, change;
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x, small ? 32 : (int32_t)blockDim.x, &energy,
+                           &change);
+        energy = bs_cu_feature_lanes(energy);
+        change = bs_cu_feature_lanes(change);
+        if (small) {
+            if (lane == 0)
+                bs_cu_feature_put(s, x, y, energy, change);
+            continue;
+        }
+        if (lane == 0) {
+            sums[warp] = energy;
+            sums[warps + warp] = change;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (int32_t i = 1; i < warps; i++) {
+                energy += sums[i];
+                change += sums[warps + i];
+            }
+            bs_cu_feature_put(s, x, y, energy, change);
+        }
+        __syncthreads();
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_features.cuh ============================================================ */
+/* ==== begin src/cuda/op_image.cuh ============================================================= */
+/* op_image.cuh - pool2d, by windows and of everything.
+ * Relies on walk.cuh. Must never count what lies outside the frame, unless count_pad says so. */
+#ifndef BS_CUDA_OP_IMAGE
+#define BS_CUDA_OP_IMAGE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+#define BS_CU_POOL_LINES 8 /* p: channels that are summed together, of global pooling */
+
+/* p: kind, kernel, stride, pad, global, count_pad. */
+static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t channels = n->in[0].dim[0];
+    s->p[1].i = bs_or_default(s->p[1].i, 2);
+    s->p[2].i = bs_or_default(s->p[2].i, s->p[1].i);
+    s->kernel = s->p[4].i ? BS_CU_pool2d_global : BS_CU_pool2d;
+    if (!s->p[4].i) {
+        s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
+        return;
+    }
+    /* a cell is one block's work; of a large frame 8 channels are: a sector of memory */
+    s->p[BS_CU_POOL_LINES].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
+    s->parts = bs_cu_pieces(channels, s->p[BS_CU_POOL_LINES].i);
+}
+
+/* ------------------------------------------------------------------------------------------------- windows */
+
+/* Where the taps of a pixel are: first .. end of the window at (y, x). */
+struct bs_cu_pool_window {
+    int32_t y, x, y_first, y_end, x_first, x_end;
+};
+
+__device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x, int32_t oy, int32_t ox)
+{
+    const int32_t kernel = s->p[1].i, y = oy * s->p[2].i - s->p[3].i, at = ox * s->p[2].i - s->p[3].i;
+    const bs_cu_pool_window o = {y,
+                                 at,
+                                 max(0, -(y + x.frame_y)),
+                                 min(kernel, x.frame_h - y - x.frame_y),
+                                 max(0, -(at + x.frame_x)),
+                                 min(kernel, x.frame_w - at - x.frame_x)};
+    return o;
+}
+
+__device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, float old) { return first ? v : top ? (v > old ? v : old) : old + v; }
+
+__device__ __forceinline__ float bs_cu_pool_count(const bs_device_step *s, const bs_cu_pool_window &o)
+{
+    return (float)(s->p[5].i ? s->p[1].i * s->p[1].i : (o.y_end - o.y_first) * (o.x_end - o.x_first));
+}
+
+__device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
+{
+    const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
+    const bool top = s->p[0].i == BS_POOL_MAX;
+    float sum = 0.0f;
+    for (int32_t ky = o.y_first; ky < o.y_end; ky++)
+        for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
+            const int64_t at = (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + (int64_t)k.c * x.stride[0];
+            sum = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, bs_cu_get(x.data, x.dtype, at), sum);
+        }
+    bs_cu_put(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + (int64_t)k.c * y.stride[0],
+              top ? sum : sum / bs_cu_pool_count(s, o));
+}
+
+/* Four channels from 4 k.c on. */
+__device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
+{
+    const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
+    const bool top = s->p[0].i == BS_POOL_MAX;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, v[4];
+    for (int32_t ky = o.y_first; ky < o.y_end; ky++)
+        for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
+            bs_cu_get_four(x.data, x.dtype, (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + 4 * k.c, v);
+            for (int32_t i = 0; i < 4; i++)
+                sum[i] = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, v[i], sum[i]);
+        }
+    for (int32_t i = 0; i < 4 && !top; i++)
+        sum[i] /= bs_cu_pool_count(s, o);
+    bs_cu_put_four(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + 4 * k.c, sum);
+}
+
+/* Whether every pixel of an image begins at an aligned four of channels. */
+__device__ __forceinline__ bool bs_cu_pool_fours(const bs_cu_view &v)
+{
+    return v.stride[0] == 1 && ((v.dim[0] | v.stride[1] | v.stride[2]) & 3) == 0 && bs_cu_aligned(v.data, bs_cu_bytes(v.dtype), 0);
+}
+
+__device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bool four = bs_cu_pool_fours(x) && bs_cu_pool_fours(y);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0] / (four ? 4 : 1), index, threads);
+        for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
+            if (four)
+                bs_cu_pool_four(s, x, y, k);
+            else
+                bs_cu_pool_one(s, x, y, k);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- global */
+
+/* A line of pixels of one channel, from left to right. */
+__device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y, int32_t c)
+{
+    const int64_t at = (int64_t)c * x.stride[0] + (int64_t)y * x.stride[1];
+    float sum = top ? bs_cu_get(x.data, x.dtype, (int64_t)c * x.stride[0]) : 0.0f;
+    for (int32_t px = 0; px < x.dim[2]; px++) {
+        const float v = bs_cu_get(x.data, x.dtype, at + (int64_t)px * x.stride[2]);
+        sum = top ? (v > sum ? v : sum) : sum + v;
+    }
+    return sum;
+}
+
+/* Channels first .. first + channels: a thread a line, then lines from the top down: the order of the CPU. */
+__device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, int32_t first,
+                                           int32_t channels)
+{
+    const bool top = s->p[0].i == BS_POOL_MAX;
+    const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = (int32_t)threadIdx.x;
+    const float area = (float)x.dim[1] * (float)x.dim[2];
+    float *line = reinterpret_cast<float *>(t.workspace);
+    float total = top && c < channels && area > 0.0f ? bs_cu_get(x.data, x.dtype, (int64_t)(first + c) * x.stride[0]) : 0.0f;
+    for (int32_t from = 0; from < x.dim[1] && area > 0.0f; from += lines) {
+        const int32_t count = min(lines, x.dim[1] - from);
+        for (int32_t i = c; i < count * channels; i += (int32_t)blockDim.x)
+            line[i] = bs_cu_pool_line(x, top, from + i / channels, first + i % channels);
+        __syncthreads();
+        for (int32_t i = 0; i < count && c < channels; i++) {
+            const float v = line[i * channels + c];
+            total = top ? (v > total ? v : total) : total + v;
+        }
+        __syncthreads();
+    }
+    if (c < channels) /* a cell without pixels gives zero */
+        bs_cu_put(y.data, y.dtype, (int64_t)(first + c) * y.stride[0], top || area == 0.0f ? total : total / area);
+}
+
+__device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t each = s->p[BS_CU_POOL_LINES].i;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        for (int32_t first = w.part * each; first < x.dim[0]; first += w.parts * each)
+            bs_cu_pool_channels(t, s, x, y, first, min(each, x.dim[0] - first));
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_image.cuh =============================================================== */
+/* ==== begin src/cuda/op_linear.cuh ============================================================ */
+/* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
+ *
+ * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Experts are steps of one launch, and how many rows
+ * each has only the device knows: a piece of work is up to 64 lines by 64 (or 16) columns, and its block takes the shape
+ * that suits the lines it finds. Up to 8 lines the weights are read once, 256 bytes of a line at a time, three stages deep,
+ * and are all the cost; beyond that a tile of 32 or 64 lines shares them. Lines are fetched by address, so rows of a
+ * scatter need no copy. All shapes add up in one order (gemm.cuh).
+ * Relies on gemm.cuh, program.cuh and ops/linear.c. Must never let rows influence each other. */
+#ifndef BS_CUDA_OP_LINEAR
+#define BS_CUDA_OP_LINEAR
+
+/* ==== begin src/cuda/gemm.cuh ================================================================= */
+/* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
+ *
+ * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the shape
+ * of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows which.
+ * Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+#ifndef BS_CUDA_GEMM
+#define BS_CUDA_GEMM
+
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/tensor.cuh" */
+
+enum {
+    BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
+    BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
+    BS_CU_GEMM_PITCH = 80, /* from line to line there: eight lines begin in different banks */
+    BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
+};
+
+/* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
+template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
+{
+    return BYTES == 4 ? ROWS * ((int32_t)blockDim.x / 16) : ROWS * 4 * ((int32_t)blockDim.x / 64);
+}
+
+/* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
+template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+#pragma unroll 2
+    for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
+        float4 a[ROWS], b[4];
+#pragma unroll
+        for (int32_t j = 0; j < 4; j++)
+            b[j] = *reinterpret_cast<const float4 *>(columns + (x + 16 * j) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+            a[i] = *reinterpret_cast<const float4 *>(lines + (y + i * high) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++) {
+                float s = fmaf(a[i].x, b[j].x, sum[4 * i + j]);
+                s = fmaf(a[i].y, b[j].y, s);
+                s = fmaf(a[i].z, b[j].z, s);
+                sum[4 * i + j] = fmaf(a[i].w, b[j].w, s);
+            }
+    }
+}
+
+/* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
+template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3, row = lane & 7;
+    const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
+    const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
+    uint32_t b[ROWS / 2][4]; /* two steps of 16 */
+    if (warp >= ((int32_t)blockDim.x >> 6) * 2)
+        return;
+#pragma unroll
+    for (int32_t j = 0; j < ROWS / 2; j++)
+        bs_cu_ldmatrix_x4(b[j], with + 8 * j * BS_CU_GEMM_PITCH);
+#pragma unroll
+    for (int32_t k = 0; k < 2; k++)
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++) {
+            uint32_t a[4];
+            bs_cu_ldmatrix_x4(a, from + 16 * i * BS_CU_GEMM_PITCH + 32 * k);
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+                bs_cu_mma(sum + 4 * (i * (ROWS / 2) + j), a, b[j] + 2 * k);
+        }
+}
+
+/* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
+template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    if (BYTES == 4)
+        bs_cu_gemm_f32<ROWS>(columns, lines, sum);
+    else
+        bs_cu_gemm_f16<ROWS>(columns, lines, sum);
+}
+
+/* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
+template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
+    if (BYTES == 4) {
+        const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++)
+                to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
+    } else if (warp < ((int32_t)blockDim.x >> 6) * 2) {
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++)
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+#pragma unroll
+                for (int32_t e = 0; e < 4; e++)
+                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH + (warp & 1) * 32 + 16 * i + (lane >> 2) +
+                       8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
+    }
+}
+
+#endif
+/* ==== end src/cuda/gemm.cuh =================================================================== */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
+
+enum {
+    BS_CU_FEW_LINES = 8,
+    BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
+    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what memory gives in one go */
+    BS_CU_FEW_PITCH = 272,
+    BS_CU_FEW_STAGES = 3,
+    BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
+    BS_CU_LINEAR_BATCH = 1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
+};
+
+/* ----------------------------------------------------------------------------------------------- describing */
+
+/* Lines of a row. */
+static int32_t bs_cu_linear_lines_of(const bs_device_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < o->rank - 1; i++)
+        n *= o->dim[i];
+    return (int32_t)n;
+}
+
+/* Columns of a piece: few where there would be too few pieces to keep a GPU busy with reading. */
+static int32_t bs_cu_linear_columns(const bs_cu_node *n, int32_t domain, int64_t lines, int32_t out)
+{
+    const bs_domain *d = &n->graph->domains[domain];
+    const int64_t rows = domain ? d->max_rows : 1;
+    int64_t branches = bs_ceil_div(rows * lines, BS_CU_GEMM_SIDE);
+    if (d->kind == BS_DOMAIN_PATH)
+        branches = bs_min_i64(rows, n->graph->routers[d->router].desc->paths);
+    return rows * lines <= 16 && branches * bs_ceil_div(out, BS_CU_GEMM_SIDE) < 256 ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+}
+
+/* p: out, no_bias, act, act_param; then columns of a piece. */
+static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t lines = bs_cu_linear_lines_of(&n->out[0]), out = s->p[0].i;
+    const bool path = n->graph->domains[s->domain].kind == BS_DOMAIN_PATH;
+    const int64_t rows = s->domain ? n->graph->domains[s->domain].max_rows : 1;
+    const int64_t most = path ? (int64_t)BS_CU_GEMM_SIDE : bs_min_i64(BS_CU_LINEAR_BATCH, rows * bs_max_i32(lines, 1));
+    s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
+    s->batch = (int32_t)bs_min_i64(bs_max_i32(1, (int32_t)(most / bs_max_i32(lines, 1))), INT32_MAX);
+    s->p[4].i = bs_cu_linear_columns(n, s->domain, lines, out);
+    s->parts = bs_cu_pieces(bs_ceil_div((int64_t)s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[4].i), 1);
+}
+
+/* -------------------------------------------------------------------------------------------------- loading */
+
+struct bs_cu_linear_line {
+    const uint8_t *x;
+    uint8_t *y;
+};
+
+struct bs_cu_linear_job {
+    const bs_device_step *step;
+    const bs_device_operand *x, *y;
+    const uint8_t *weights;
+    int32_t line_bytes; /* of weights */
+    int32_t k, out, lines /* of a row */, x_step;
+    bool same; /* x is stored as it is multiplied, elements side by side */
+    bs_cu_linear_line *at; /* [64] of the tile, in shared memory */
+};
+
+template <int BYTES> __device__ inline bs_cu_linear_job bs_cu_linear_job_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    bs_cu_linear_job j;
+    j.step = s;
+    j.x = bs_cu_in(t, s, 0);
+    j.y = bs_cu_out(t, s, 0);
+    j.k = j.x->dim[j.x->rank - 1];
+    j.out = s->p[0].i;
+    j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
+    j.weights = bs_cu_prepared(t, s);
+    j.lines = 1;
+    for (int32_t i = 0; i < j.y->rank - 1; i++)
+        j.lines *= j.y->dim[i];
+    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
+    j.same = j.x_step == 1 && bs_cu_bytes(j.x->dtype) == BYTES;
+    j.at = reinterpret_cast<bs_cu_linear_line *>(t.workspace + BS_CU_WORKSPACE) - BS_CU_GEMM_SIDE;
+    return j;
+}
+
+/* What happens to a sum. Looked up when sums are there: until then registers are for them. */
+struct bs_cu_linear_end {
+    const float *bias, *slopes;
+    int32_t dtype, step, act;
+    float param;
+};
+
+__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
+{
+    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT; /* as bs_epilogue_place */
+    const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    bs_cu_linear_end e;
+    e.bias = reinterpret_cast<const float *>(j.weights + bias);
+    e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
+    e.dtype = j.y->dtype;
+    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
+    e.act = j.step->p[2].i;
+    e.param = j.step->p[3].f;
+    return e;
+}
+
+__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line, int32_t column, float sum)
+{
+    const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
+    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
+}
+
+/* Line number `line` of a row, in elements from its first. */
+__device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
+{
+    int64_t offset = 0;
+    for (int32_t d = o->rank - 2; d >= 0; d--) {
+        offset += (int64_t)(line % o->dim[d]) * o->stride[d];
+        line /= o->dim[d];
+    }
+    return offset;
+}
+
+/* Where lines first .. first + count of the rows from `row` are. count <= 64 <= threads. */
+__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t first, int32_t count)
+{
+    const int32_t i = (int32_t)threadIdx.x;
+    if (i >= count)
+        return;
+    const int32_t r = row + (first + i) / j.lines, line = (first + i) % j.lines;
+    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
+    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
+}
+
+/* 16 bytes of weights. The second-level cache fetches 256 around them: what is read next of the same line. */
+__device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
+{
+#if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" : : "r"(at), "l"(__cvta_generic_to_global(global)) : "memory");
+#else
+    bs_cu_cp_async_16(shared, global);
+#endif
+}
+
+/* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
+template <int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count, int32_t from)
+{
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
+        uint8_t *slot = to + column * pitch + chunk;
+        if (from + chunk < j.line_bytes)
+            bs_cu_linear_fetch(slot, j.weights + (int64_t)(first + column) * j.line_bytes + from + chunk);
+        else
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
+    }
+}
+
+/* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
+template <int BYTES, int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count, int32_t from)
+{
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const uint8_t *line = j.at[i / CHUNKS].x;
+        uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
+        const int32_t k = (from + i % CHUNKS * 16) / BYTES;
+        if (j.same && k + 16 / BYTES <= j.k && (reinterpret_cast<uintptr_t>(line) & 15) == 0) {
+            bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
+        } else {
+#pragma unroll 1
+            for (int32_t e = 0; e < 16 / BYTES; e++) {
+                const float x = k + e < j.k ? bs_cu_get(line, j.x->dtype, (int64_t)(k + e) * j.x_step) : 0.0f;
+                bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- few lines */
+
+/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does it all. */
+template <int BYTES> __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
+{
+    const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    if (BYTES == 4) {
+        const int32_t high = (int32_t)blockDim.x >> 4, y = turn >> 4;
+        const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
+        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
+        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
+        const bool second = y + high < count;
+        if (y >= count)
+            return;
+#pragma unroll 4
+        for (int32_t k = 0; k < BS_CU_FEW_DEPTH / 16; k++) {
+            const float4 b = w[k], a = x0[k];
+            sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
+            if (second) {
+                const float4 c = x1[k];
+                sum[1] = fmaf(c.w, b.w, fmaf(c.z, b.z, fmaf(c.y, b.y, fmaf(c.x, b.x, sum[1]))));
+            }
+        }
+    } else if (turn < 32) {
+        const int32_t matrix = lane >> 3, row = lane & 7;
+        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * BS_CU_FEW_PITCH + (matrix >> 1) * 16;
+        const uint8_t *with = lines + row * BS_CU_FEW_PITCH + matrix * 16;
+#pragma unroll 2
+        for (int32_t k = 0; k < BS_CU_FEW_DEPTH; k += 64) {
+            uint32_t a[4], b[4];
+            bs_cu_ldmatrix_x4(b, with + k);
+            bs_cu_ldmatrix_x4(a, from + k);
+            bs_cu_mma(sum, a, b);
+            bs_cu_ldmatrix_x4(a, from + k + 32);
+            bs_cu_mma(sum, a, b + 2);
+        }
+    }
+}
+
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t columns, int32_t turn, const float *sum)
+{
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    if (BYTES == 4) {
+        const int32_t high = (int32_t)blockDim.x >> 4, column = turn & 15, y = turn >> 4;
+#pragma unroll 1
+        for (int32_t i = 0; i < 2; i++)
+            if (column < columns && y + i * high < count)
+                bs_cu_linear_put(e, j.at[y + i * high], first + column, i ? sum[1] : sum[0]);
+    } else if (turn < 32) {
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++) {
+            const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
+            if (column < columns && line < count)
+                bs_cu_linear_put(e, j.at[line], first + column, i == 0 ? sum[0] : i == 1 ? sum[1] : i == 2 ? sum[2] : sum[3]);
+        }
+    }
+}
+
+/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
+template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+{
+    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH), threads = (int32_t)blockDim.x;
+    const int32_t steps = depth * ((end - first + BS_CU_FEW_COLUMNS - 1) / BS_CU_FEW_COLUMNS);
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    bs_cu_linear_find(t, j, row, line, count);
+    __syncthreads();
+    for (int32_t i = 1 - BS_CU_FEW_STAGES; i < steps; i++) {
+        if (i >= 0) {
+            bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
+            __syncthreads();
+        }
+        if (load_first < end) {
+            uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
+            const int32_t from = load_at * BS_CU_FEW_DEPTH;
+            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first, min(BS_CU_FEW_COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH, count, from);
+            load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
+            load_at = load_at + 1 == depth ? 0 : load_at + 1;
+            load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
+        }
+        bs_cu_cp_async_commit();
+        if (i < 0)
+            continue;
+        bs_cu_linear_few_step<BYTES>(t.workspace + stage * BS_CU_FEW_STAGE_BYTES, count, turn, sum);
+        stage = stage + 1 == BS_CU_FEW_STAGES ? 0 : stage + 1;
+        if (++at == depth) {
+            bs_cu_linear_few_finish<BYTES>(j, count, first, min(BS_CU_FEW_COLUMNS, end - first), turn, sum);
+            sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
+            at = 0;
+            first += BS_CU_FEW_COLUMNS;
+            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
+        }
+    }
+    __syncthreads();
+}
+
+/* ------------------------------------------------------------------------------------------------- more lines */
+
+template <int BYTES, int ROWS>
+__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count, int32_t first, int32_t columns, int32_t step)
+{
+    const int32_t from = step * BS_CU_GEMM_DEPTH;
+    bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
+    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH, count, from);
+}
+
+/* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t end)
+{
+    enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
+    const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
+    float sum[ROWS * 4];
+    int32_t stage = 0, load_stage = STAGES - 1;
+#pragma unroll
+    for (int32_t i = 0; i < ROWS * 4; i++)
+        sum[i] = 0.0f;
+    for (int32_t i = 0; i < STAGES - 1; i++) {
+        if (i < steps)
+            bs_cu_linear_load<BYTES, ROWS>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
+        bs_cu_cp_async_commit();
+    }
+    for (int32_t i = 0; i < steps; i++) {
+        bs_cu_cp_async_wait<STAGES - 2>();
+        __syncthreads();
+        if (i + STAGES - 1 < steps)
+            bs_cu_linear_load<BYTES, ROWS>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
+        bs_cu_cp_async_commit();
+        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES, t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+        load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
+    }
+    float *sums = reinterpret_cast<float *>(t.workspace);
+    __syncthreads();
+    bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
+    __syncthreads();
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
+        if (column < columns)
+            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
+    }
+    __syncthreads();
+}
+
+/* Lines line .. line + count (64 at most) of the rows from `row`, in passes. */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+{
+    const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
+    for (int32_t at = 0; at < count; at += most) {
+        const int32_t here = min(most, count - at);
+        bs_cu_linear_find(t, j, row, line + at, here);
+        __syncthreads();
+        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
+    }
+}
+
+template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_linear_job j = bs_cu_linear_job_of<BYTES>(t, s);
+    const int32_t wide = s->p[4].i, lines = w.rows * j.lines, down = (lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const int32_t pieces = down * ((j.out + wide - 1) / wide);
+    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
+        for (int32_t r = w.row; r < w.row + w.rows; r++)
+            bs_cu_zero_margin(bs_cu_open(t, j.y, r));
+    for (int32_t piece = w.part; piece < pieces; piece += w.parts) { /* lines fastest: neighbours read the same weights */
+        const int32_t line = piece % down * BS_CU_GEMM_SIDE, first = piece / down * wide, end = min(first + wide, j.out);
+        const int32_t count = min(BS_CU_GEMM_SIDE, lines - line);
+        if (count <= BS_CU_FEW_LINES)
+            bs_cu_linear_few<BYTES>(t, j, w.row, line, count, first, end);
+        else if (count <= BS_CU_GEMM_SIDE / 2)
+            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, w.row, line, count, first, end);
+        else
+            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, w.row, line, count, first, end);
+    }
+}
+
+__device__ inline void bs_cu_linear_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_any<4>(t, s, w);
+}
+
+__device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_any<2>(t, s, w);
+}
+
+/* --------------------------------------------------------------------------------------------- large products */
+
+/* What a library's kernel would not change: bias and activation, in place. */
+static __global__ void __launch_bounds__(256) bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
+                                                                    const float *slopes, int32_t act, float param)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
+        const int32_t column = (int32_t)(i % out);
+        const int64_t at = i / out * line + column;
+        bs_cu_put(y, dtype, at, bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+    }
+}
+
+#ifndef BS_NO_CUBLAS
+
+/* Elements from line to line where all lines lie behind each other and within themselves; 0: they do not. */
+static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
+{
+    const int32_t last = o->rank - 1;
+    const bool rows = o->domain != 0;
+    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain || (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        return 0;
+    for (int32_t d = 0; d + 2 < o->rank; d++)
+        if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
+            return 0;
+    return rows ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype) : o->rank > 1 ? o->stride[last - 1] : o->dim[last];
+}
+
+/* Whether the host knows enough of a linear, and it is large enough, for bs_cu_linear_cublas: fixed by the plan and the
+ * strides, not by how many rows a run has. */
+static bool bs_cu_linear_is_large(const bs_cu_node *n)
+{
+    const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
+    const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
+    const int64_t rows = n->out[0].domain ? n->graph->domains[n->out[0].domain].max_rows : 1;
+    return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
+           rows * bs_cu_linear_lines_of(&n->out[0]) >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
+}
+
+/* All `rows` rows of such a linear, on the handle's stream. Operands and step as they were lowered; prepared: its weights
+ * on the device. */
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared, int32_t rows)
+{
+    const bs_device_operand *x = &n->in[0], *y = &n->out[0];
+    const bool half = n->np->half != 0;
+    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4, padded = (k * bytes + 15) / 16 * 16 / bytes;
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x), to = bs_cu_linear_dense(n, y);
+    const int64_t bias = (int64_t)bs_align_u64((uint64_t)padded * (uint64_t)bytes * (uint64_t)out), array = (int64_t)bs_align_u64(4 * (uint64_t)out);
+    const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
+    const float one = 1.0f, zero = 0.0f;
+#if CUBLAS_VER_MAJOR >= 11
+    const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+#else
+    const cudaDataType_t compute = CUDA_R_32F;
+#endif
+    if (lines == 0)
+        return true;
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX || cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
+        cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
+                     reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
+                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
+              reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
+              reinterpret_cast<const float *>(prepared + bias), reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+    return true;
+}
+
+#endif
+
+#endif
+/* ==== end src/cuda/op_linear.cuh ============================================================== */
+/* ==== begin src/cuda/op_lines.cuh ============================================================= */
+/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
+ * Long lines that lie side by side in memory get a warp, others a thread; which, follows from the op's shape alone. A
+ * thread goes from index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
+ * Relies on walk.cuh. Must never let lines influence each other. */
+#ifndef BS_CUDA_OP_LINES
+#define BS_CUDA_OP_LINES
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+#define BS_CU_AXIS 8  /* p: the dimension that lines run along */
+#define BS_CU_LANES 9 /* p: threads a line: 1 or 32 */
+#define BS_CU_LINES 10 /* p: lines of a row */
+
+static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel, int32_t axis)
+{
+    const bs_device_operand *in = &n->in[0];
+    const int32_t length = in->dim[axis] > 0 ? in->dim[axis] : 1, innermost = in->rank == 3 ? 0 : in->rank - 1;
+    const int64_t lines = bs_cu_elements(in) / length;
+    s->kernel = kernel;
+    s->p[BS_CU_AXIS].i = axis;
+    s->p[BS_CU_LANES].i = axis == innermost && length >= 32 ? 32 : 1;
+    s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
+    const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
+    if (in->rank == 3 || lines > each)
+        s->parts = bs_cu_pieces(lines, each);
+    else
+        s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
+}
+
+/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, the line's
+ * own with one place. */
+struct bs_cu_lines {
+    const uint8_t *x;
+    uint8_t *y, *z;
+    int32_t x_type, y_type;
+    int32_t n, x_step, y_step, z_step; /* along a line */
+    int32_t lane, lanes;
+    int32_t count[4];
+    int32_t step[3][4]; /* operand, results */
+    int64_t at[3];
+};
+
+__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
+
+/* A result that lost the axis gets it back, so that it goes beside the operand. */
+__device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, int32_t axis)
+{
+    if (y->rank == rank)
+        return;
+#pragma unroll
+    for (int32_t d = BS_MAX_RANK - 1; d > 0; d--)
+        y->stride[d] = d > axis ? y->stride[d - 1] : y->stride[d];
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        y->stride[d] = d == axis ? 0 : y->stride[d];
+}
+
+/* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole values. */
+__device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z, int32_t axis, int32_t lanes)
+{
+    const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
+    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0;
+    int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+    bs_cu_view v[3] = {x, y, z};
+    bs_cu_lines k;
+    bs_cu_lines_widen(&v[1], x.rank, axis);
+    bs_cu_lines_widen(&v[2], x.rank, axis);
+    k.n = bs_cu_along(x.dim, axis);
+    k.x_step = bs_cu_along(v[0].stride, axis);
+    k.y_step = bs_cu_along(v[1].stride, axis);
+    k.z_step = bs_cu_along(v[2].stride, axis);
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        extent[d] = d == axis ? 1 : extent[d];
+#pragma unroll
+    for (int32_t a = 0; a < 4; a++)
+        k.count[a] = bs_cu_on_axis(extent, x.rank, true, a, 1);
+#pragma unroll
+    for (int32_t i = 0; i < 3; i++) {
+        k.at[i] = (int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2];
+#pragma unroll
+        for (int32_t a = 0; a < 4; a++)
+            k.step[i][a] = bs_cu_on_axis(v[i].stride, x.rank, true, a, 0);
+    }
+    k.x = x.data;
+    k.y = y.data;
+    k.z = z.data;
+    k.x_type = x.dtype;
+    k.y_type = y.dtype;
+    k.lanes = lanes;
+    k.lane = lanes == 32 ? (int32_t)threadIdx.x % 32 : 0;
+    return k;
+}
+
+/* Calls E::line(step, lines, at) for every line; a warp's lanes together. */
+template <typename E> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0), *more = bs_cu_out(t, s, s->n_out - 1);
+    const int32_t lanes = s->p[BS_CU_LANES].i;
+    const bs_cu_deal d = bs_cu_deal_out(w, in->rank == 3, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open(t, out, r);
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, in, r), y, bs_cu_open(t, more, r), s->p[BS_CU_AXIS].i, lanes);
+        const int32_t n1 = k.count[1], n2 = k.count[2], n3 = k.count[3], n = k.count[0] * n1 * n2 * n3;
+        if (w.part == 0 && in->rank == 3)
+            bs_cu_zero_margin(y);
+        for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
+            const int32_t d3 = l % n3, d2 = l / n3 % n2, d1 = l / n3 / n2 % n1, d0 = l / n3 / n2 / n1;
+            int64_t at[3];
+#pragma unroll
+            for (int32_t i = 0; i < 3; i++)
+                at[i] = k.at[i] + (int64_t)d3 * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+            E::line(t, s, k, at);
+        }
+    }
+}
+
+__device__ __forceinline__ float bs_cu_line_get(const bs_cu_lines &k, int64_t at, int32_t i)
+{
+    return bs_cu_get(k.x, k.x_type, at + (int64_t)i * k.x_step);
+}
+
+__device__ __forceinline__ void bs_cu_line_put(const bs_cu_lines &k, int64_t at, int32_t i, float v)
+{
+    bs_cu_put(k.y, k.y_type, at + (int64_t)i * k.y_step, v);
+}
+
+/* Sums and maxima of the lanes of a line: every lane gets the same. */
+__device__ __forceinline__ float bs_cu_lanes_sum(float v, int32_t lanes)
+{
+    for (int32_t m = lanes / 2; m > 0; m /= 2)
+        v += __shfl_xor_sync(0xffffffffu, v, m);
+    return v;
+}
+
+/* As the CPU: what is no number stays when it comes first, and else does not count. All lanes began with element 0. */
+__device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
+{
+    for (int32_t m = lanes / 2; m > 0; m /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, v, m);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+
+__device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
+{
+    for (int32_t m = lanes / 2; m > 0; m /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, v, m);
+        v = other < v ? other : v;
+    }
+    return v;
+}
+
+/* ----------------------------------------------------------------------------------------------- softmax */
+
+static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_softmax, n->in[0].rank - 1); }
+
+/* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
+struct bs_cu_softmax_line {
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
+        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+            const float v = bs_cu_line_get(k, at[0], i);
+            top = v > top ? v : top;
+        }
+        top = bs_cu_lanes_max(top, k.lanes);
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            sum += expf(bs_cu_line_get(k, at[0], i) - top);
+        sum = bs_cu_lanes_sum(sum, k.lanes);
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
+    }
+};
+
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line>(t, s, w); }
+
+/* -------------------------------------------------------------------------------------------- layer_norm */
+
+/* p: epsilon; [1]: floats from the weights to the biases. */
+static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t last = n->in[0].rank - 1;
+    s->p[0].f = s->p[0].f == 0.0f ? 1e-5f : s->p[0].f;
+    s->p[1].i = (int32_t)(bs_align_u64(4 * (uint64_t)n->in[0].dim[last]) / 4);
+    bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
+}
+
+struct bs_cu_layer_norm_line {
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s)), *bias = weight + s->p[1].i;
+        const float count = (float)k.n;
+        float mean = 0.0f, variance = 0.0f;
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            mean += bs_cu_line_get(k, at[0], i);
+        mean = bs_cu_lanes_sum(mean, k.lanes) / count;
+        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+            const float d = bs_cu_line_get(k, at[0], i) - mean;
+            variance += d * d;
+        }
+        const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + bias[i]);
+    }
+};
+
+__device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_layer_norm_line>(t, s, w);
+}
+
+/* ------------------------------------------------------------------------------------------------ reduce */
+
+/* p: kind, axis. */
+static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, BS_CU_reduce_axis, s->p[1].i < 0 ? s->p[1].i + n->in[0].rank : s->p[1].i);
+}
+
+struct bs_cu_reduce_line {
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        const int32_t kind = s->p[0].i;
+        const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
+        const float first = bs_cu_line_get(k, at[0], 0);
+        float result = sums && k.lane > 0 ? bs_cu_line_get(k, at[0], k.lane) : first; /* 32 lanes: n is at least 32 */
+        for (int32_t i = k.lane + (sums || k.lane == 0 ? k.lanes : 0); i < k.n; i += k.lanes) {
+            const float v = bs_cu_line_get(k, at[0], i);
+            result = sums ? result + v : kind == BS_REDUCE_MAX ? (v > result ? v : result) : v < result ? v : result;
+        }
+        result = sums ? bs_cu_lanes_sum(result, k.lanes) : kind == BS_REDUCE_MAX ? bs_cu_lanes_max(result, k.lanes) : bs_cu_lanes_min(result, k.lanes);
+        if (k.lane == 0)
+            bs_cu_put(k.y, k.y_type, at[1], kind == BS_REDUCE_MEAN ? result / (float)k.n : result);
+    }
+};
+
+__device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_reduce_line>(t, s, w);
+}
+
+/* ------------------------------------------------------------------------------------------------ argmax */
+
+static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1); }
+
+/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
+template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, T (*get)(const bs_cu_lines &, int64_t, int32_t), int64_t at)
+{
+    T best = get(k, at, 0);
+    int32_t index = 0;
+    if (!(best == best))
+        return 0;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+        const T v = get(k, at, i);
+        index = v > best ? i : index;
+        best = v > best ? v : best;
+    }
+    for (int32_t m = k.lanes / 2; m > 0; m /= 2) {
+        const T other = __shfl_xor_sync(0xffffffffu, best, m);
+        const int32_t theirs = __shfl_xor_sync(0xffffffffu, index, m);
+        if (other > best || (other == best && theirs < index)) {
+            best = other;
+            index = theirs;
+        }
+    }
+    return index;
+}
+
+__device__ __forceinline__ int32_t bs_cu_line_int(const bs_cu_lines &k, int64_t at, int32_t i)
+{
+    return reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
+}
+
+struct bs_cu_argmax_line {
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, bs_cu_line_int, at[0]) : bs_cu_argmax_of<float>(k, bs_cu_line_get, at[0]);
+        if (k.lane == 0)
+            reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
+    }
+};
+
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line>(t, s, w); }
+
+/* -------------------------------------------------------------------------------------------------- topk */
+
+/* p: k. */
+static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1); }
+
+/* The order of the result: larger first, what is no number last, of equal ones the lower index. */
+__device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, int32_t j)
+{
+    if (a > b || (a == a && b != b))
+        return true;
+    const bool after = b > a || (b == b && a != a);
+    return !after && i < j;
+}
+
+/* One place after the other: the first in that order of those behind the place before. */
+struct bs_cu_topk_line {
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        float last = 0.0f;
+        int32_t last_index = -1;
+        if (k.n < s->p[0].i) { /* a symbol was bound below k */
+            bs_cu_fail(t, s, BS_ERROR_SHAPE);
+            return;
+        }
+        for (int32_t place = 0; place < s->p[0].i; place++) {
+            float best = 0.0f;
+            int32_t index = INT32_MAX; /* none yet */
+            for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+                const float v = bs_cu_line_get(k, at[0], i);
+                const bool left = last_index < 0 || bs_cu_topk_before(last, last_index, v, i);
+                if (left && (index == INT32_MAX || bs_cu_topk_before(v, i, best, index))) {
+                    best = v;
+                    index = i;
+                }
+            }
+            for (int32_t m = k.lanes / 2; m > 0; m /= 2) {
+                const float other = __shfl_xor_sync(0xffffffffu, best, m);
+                const int32_t theirs = __shfl_xor_sync(0xffffffffu, index, m);
+                if (theirs != INT32_MAX && (index == INT32_MAX || bs_cu_topk_before(other, theirs, best, index))) {
+                    best = other;
+                    index = theirs;
+                }
+            }
+            if (k.lane == 0) {
+                bs_cu_line_put(k, at[1], place, best);
+                reinterpret_cast<int32_t *>(k.z)[at[2] + (int64_t)place * k.z_step] = index;
+            }
+            last = best;
+            last_index = index;
+        }
+    }
+};
+
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line>(t, s, w); }
+
+#endif
+/* ==== end src/cuda/op_lines.cuh =============================================================== */
+/* ==== begin src/cuda/op_matmul.cuh ============================================================ */
+/* op_matmul.cuh - product of two computed matrices, one of each leading dimension.
+ * Operands have any strides and are brought to shared memory element by element, the one whose elements lie closer
+ * together first. A sum is k = 0, 1, 2 ..., as the definition says.
+ * Relies on gemm.cuh and program.cuh. Must never read beyond a matrix: sizes are those of this run. */
+#ifndef BS_CUDA_OP_MATMUL
+#define BS_CUDA_OP_MATMUL
+
+/* #include "cuda/gemm.cuh" */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum { BS_CU_MATMUL_STAGE_BYTES = 2 * BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH };
+
+/* p: transpose_b, scale. */
+static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_device_operand *o = &n->out[0];
+    int64_t matrices = 1;
+    for (int32_t i = 0; i < o->rank - 2; i++)
+        matrices *= o->dim[i];
+    s->kernel = BS_CU_matmul;
+    s->parts = bs_cu_pieces(matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) * bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE), 1);
+}
+
+/* A matrix as lines of k, whichever way it is stored. */
+struct bs_cu_matmul_side {
+    const bs_device_operand *o;
+    int32_t lines, k, line_step, k_step;
+};
+
+__device__ inline bs_cu_matmul_side bs_cu_matmul_side_of(const bs_device_operand *o, bool transposed)
+{
+    const int32_t line = transposed ? o->rank - 2 : o->rank - 1, k = transposed ? o->rank - 1 : o->rank - 2;
+    bs_cu_matmul_side m;
+    m.o = o;
+    m.lines = o->dim[line];
+    m.k = o->dim[k];
+    m.line_step = o->stride[line];
+    m.k_step = o->stride[k];
+    return m;
+}
+
+/* Where matrix `index` of a row is. */
+__device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, int32_t index)
+{
+    int64_t offset = 0;
+    if (o->rank == 4)
+        offset = (int64_t)(index / o->dim[1]) * o->stride[0] + (int64_t)(index % o->dim[1]) * o->stride[1];
+    else if (o->rank == 3)
+        offset = (int64_t)index * o->stride[0];
+    return bs_cu_row(t, o, row) + offset * bs_cu_bytes(o->dtype);
+}
+
+/* Products k .. k + 16 of `count` lines from `first`; zeros beyond the last product. */
+__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first, int32_t count, int32_t k, uint8_t *to)
+{
+    const bool across = abs(m.line_step) < abs(m.k_step);
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < BS_CU_GEMM_SIDE * 16; i += (int32_t)blockDim.x) {
+        const int32_t line = across ? i % BS_CU_GEMM_SIDE : i / 16, at = across ? i / BS_CU_GEMM_SIDE : i % 16;
+        if (line < count)
+            *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH + at * 4) =
+                k + at < m.k ? bs_cu_get(from, m.o->dtype, (int64_t)(first + line) * m.line_step + (int64_t)(k + at) * m.k_step) : 0.0f;
+    }
+}
+
+struct bs_cu_matmul_job {
+    bs_cu_matmul_side a, b;
+    const bs_device_operand *out;
+    float scale;
+};
+
+/* Lines line .. line + count (those of a pass at most) by columns first .. first + columns (64 at most) of one product. */
+__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a, const uint8_t *b, uint8_t *out, int32_t line, int32_t count,
+                                         int32_t first, int32_t columns)
+{
+    float sum[16];
+    int32_t stage = 0;
+#pragma unroll
+    for (int32_t i = 0; i < 16; i++)
+        sum[i] = 0.0f;
+    bs_cu_matmul_load(j.b, b, first, columns, 0, t.workspace);
+    bs_cu_matmul_load(j.a, a, line, count, 0, t.workspace + BS_CU_MATMUL_STAGE_BYTES / 2);
+    for (int32_t k = 0; k < j.a.k; k += 16) {
+        uint8_t *here = t.workspace + stage * BS_CU_MATMUL_STAGE_BYTES, *next = t.workspace + (stage ^ 1) * BS_CU_MATMUL_STAGE_BYTES;
+        __syncthreads();
+        if (k + 16 < j.a.k) {
+            bs_cu_matmul_load(j.b, b, first, columns, k + 16, next);
+            bs_cu_matmul_load(j.a, a, line, count, k + 16, next + BS_CU_MATMUL_STAGE_BYTES / 2);
+        }
+        bs_cu_gemm_step<4, 4>(here, here + BS_CU_MATMUL_STAGE_BYTES / 2, sum);
+        stage ^= 1;
+    }
+    float *sums = reinterpret_cast<float *>(t.workspace);
+    const bs_device_operand *o = j.out;
+    __syncthreads();
+    bs_cu_gemm_finish<4, 4>(sum, sums);
+    __syncthreads();
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+        const int32_t y = i / BS_CU_GEMM_SIDE, x = i % BS_CU_GEMM_SIDE;
+        if (x < columns)
+            bs_cu_put(out, o->dtype, (int64_t)(line + y) * o->stride[o->rank - 2] + (int64_t)(first + x) * o->stride[o->rank - 1],
+                      sums[y * BS_CU_SUMS_PITCH + x] * j.scale);
+    }
+    __syncthreads();
+}
+
+__device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_matmul_job j;
+    j.a = bs_cu_matmul_side_of(bs_cu_in(t, s, 0), true);
+    j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[0].i != 0);
+    j.out = bs_cu_out(t, s, 0);
+    j.scale = s->p[1].f == 0.0f ? 1.0f : s->p[1].f;
+    int32_t matrices = 1;
+    for (int32_t i = 0; i < j.out->rank - 2; i++)
+        matrices *= j.out->dim[i];
+    const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE, across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const int32_t most = bs_cu_gemm_lines<4, 4>();
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        if (w.part == 0 && j.out->rank == 3 && j.out->margin > 0)
+            bs_cu_zero_margin(bs_cu_open(t, j.out, r));
+        for (int64_t piece = w.part; piece < (int64_t)matrices * down * across; piece += w.parts) {
+            const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
+            const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE, end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
+            const uint8_t *a = bs_cu_matmul_at(t, j.a.o, r, matrix), *b = bs_cu_matmul_at(t, j.b.o, r, matrix);
+            for (int32_t at = line; at < end; at += most)
+                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first, min((int32_t)BS_CU_GEMM_SIDE, j.b.lines - first));
+        }
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_matmul.cuh ============================================================== */
+/* ==== begin src/cuda/op_move.cuh ============================================================== */
+/* op_move.cuh - moving rows: load, store, append, fill, rest, reduce.
+ *
+ * The device's side of move.c. Where rows are, program.cuh finds; here they are copied, zeroed and summed. A row is
+ * worked on by a *team*: the whole block, or so few threads as its bytes keep busy. What is copied is a *nest* of at most
+ * four loops, from which contiguous ones are merged away, so that one loop moves any tensor in the widest words that its
+ * addresses allow.
+ * Relies on program.cuh and lower.cuh. Must never decide anything, and never write outside a row and its margin. */
+#ifndef BS_CUDA_OP_MOVE
+#define BS_CUDA_OP_MOVE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum {
+    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight */
+    BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
+    BS_CU_MOVE_TEAM = 15,     /* p: threads of a team, 0 the block */
+    BS_CU_SUM_PIECE = 2048,   /* elements of a piece of a sum: two words a thread */
+    BS_CU_TILE_FAST = 64,     /* of a tile that is turned round: elements along one side ... */
+    BS_CU_TILE_SLOW = 32      /* ... and the other */
+};
+
+/* ------------------------------------------------------------------------------------------------ describe */
+
+/* Rows of few bytes are batched: a team each, all teams of a block busy. */
+static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
+{
+    const int64_t bytes = elements * (o->dtype == BS_F32 || o->dtype == BS_I32 ? 4 : o->dtype == BS_U8 || o->dtype == BS_I8 ? 1 : 2);
+    s->batch = 1;
+    s->parts = 1;
+    s->p[BS_CU_MOVE_TEAM].i = 0;
+    if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
+        s->parts = bs_cu_pieces(bytes, BS_CU_MOVE_BYTES);
+        return;
+    }
+    int32_t team = 4;
+    while (team < 32 && team * 16 < bytes)
+        team *= 2;
+    const int64_t rows = BS_CU_MOVE_BYTES / (bytes > 1 ? bytes : 1), least = 256 / team;
+    s->p[BS_CU_MOVE_TEAM].i = team;
+    s->batch = (int32_t)(rows < least ? least : rows > 256 ? 256 : rows);
+}
+
+static void bs_cu_load_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_load;
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+}
+
+static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_store;
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
+}
+
+static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_append;
+    bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
+}
+
+/* Bit k: path k of a gather gives a value. */
+static uint64_t bs_cu_giving(const bs_cu_node *n)
+{
+    const int32_t paths = n->graph->routers[n->node->router].desc->paths, *in = bs_node_in(n->graph, n->node);
+    uint64_t mask = 0;
+    for (int32_t k = 0; k < paths; k++)
+        mask |= (uint64_t)(in[k] != 0 && bs_plan_gathers(n->plan, n->node, k)) << k;
+    return mask;
+}
+
+static void bs_cu_mask_set(bs_device_step *s, int32_t at, uint64_t mask)
+{
+    s->p[at].i = (int32_t)(uint32_t)mask;
+    s->p[at + 1].i = (int32_t)(uint32_t)(mask >> 32);
+}
+
+/* p: [0], [1] which paths give a value. */
+static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_fill;
+    s->router = n->node->router;
+    bs_cu_mask_set(s, 0, bs_cu_giving(n));
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+}
+
+/* p: [0] the domain whose rows were collected. */
+static void bs_cu_rest_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_rest;
+    s->p[0].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+}
+
+/* p: [0] mode, [1] whether there is a residual, [2], [3] which paths give a value. */
+static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
+    const bs_router_info *router = &n->graph->routers[n->node->router];
+    const int64_t elements = bs_cu_elements(&n->out[0]);
+    s->kernel = BS_CU_reduce;
+    s->router = n->node->router;
+    s->p[0].i = gather->mode;
+    s->p[1].i = n->instr->value != 0;
+    bs_cu_mask_set(s, 2, bs_cu_giving(n));
+    s->batch = 1;
+    s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
+    s->p[BS_CU_MOVE_TEAM].i = 0;
+    if (elements <= 512 && router->max_paths_per_cell <= 16) { /* a warp a row; its sources fit the workspace */
+        s->p[BS_CU_MOVE_TEAM].i = 32;
+        s->batch = 8;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- teams */
+
+/* Threads that work on one row, and where this one stands. */
+struct bs_cu_team {
+    int32_t rank, size, index, count;
+};
+
+__device__ __forceinline__ bs_cu_team bs_cu_team_of(const bs_device_step *s)
+{
+    bs_cu_team team;
+    team.size = s->p[BS_CU_MOVE_TEAM].i > 0 ? s->p[BS_CU_MOVE_TEAM].i : (int32_t)blockDim.x;
+    team.rank = (int32_t)threadIdx.x % team.size;
+    team.index = (int32_t)threadIdx.x / team.size;
+    team.count = (int32_t)blockDim.x / team.size;
+    return team;
+}
+
+/* --------------------------------------------------------------------------------------------------- nests */
+
+struct bs_cu_rect {
+    int32_t y0, y1, x0, x1;
+};
+
+/* Loops over the elements of a row, the fastest first; strides in elements. */
+struct bs_cu_nest {
+    uint8_t *to;
+    const uint8_t *from; /* NULL: zeros */
+    int32_t n[4], to_step[4], from_step[4];
+    int32_t to_type, from_type;
+};
+
+/* Stride d of a view, where d is not known when compiled: an index would put the view in memory. */
+__device__ __forceinline__ int32_t bs_cu_pick(const int32_t *a, int32_t d)
+{
+    return d == 0 ? a[0] : d == 1 ? a[1] : d == 2 ? a[2] : d == 3 ? a[3] : 0;
+}
+
+__device__ __forceinline__ void bs_cu_nest_swap(bs_cu_nest *c, int32_t a, int32_t b)
+{
+    const int32_t n = c->n[a], to = c->to_step[a], from = c->from_step[a];
+    c->n[a] = c->n[b], c->to_step[a] = c->to_step[b], c->from_step[a] = c->from_step[b];
+    c->n[b] = n, c->to_step[b] = to, c->from_step[b] = from;
+}
+
+/* Loop b follows loop a: one loop, where that steps evenly on both sides. */
+__device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32_t b)
+{
+    if (c->n[a] == 1)
+        bs_cu_nest_swap(c, a, b);
+    if (c->n[b] == 1 || c->to_step[b] != (int64_t)c->n[a] * c->to_step[a] || c->from_step[b] != (int64_t)c->n[a] * c->from_step[a])
+        return;
+    c->n[a] *= c->n[b];
+    c->n[b] = 1;
+}
+
+/* The loops of a rectangle of `to` (of rank 3) or of all its elements. Loops of length 1 come last. */
+__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, bool zeros, const bs_cu_rect &r)
+{
+    bs_cu_nest c;
+    int64_t to_at = 0, from_at = 0;
+    c.to_type = to.dtype;
+    c.from_type = from.dtype;
+#pragma unroll
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t d = to.rank - 1 - i;
+        c.n[i] = d >= 0 ? bs_cu_pick(to.dim, d) : 1;
+        c.to_step[i] = d >= 0 ? bs_cu_pick(to.stride, d) : 0;
+        c.from_step[i] = d >= 0 ? bs_cu_pick(from.stride, d) : 0;
+    }
+    if (to.rank == 3) { /* so far x, y, channel */
+        c.n[0] = max(r.x1 - r.x0, 0);
+        c.n[1] = max(r.y1 - r.y0, 0);
+        to_at = (int64_t)r.y0 * to.stride[1] + (int64_t)r.x0 * to.stride[2];
+        from_at = (int64_t)r.y0 * from.stride[1] + (int64_t)r.x0 * from.stride[2];
+        if (to.stride[0] == 1 || from.stride[0] == 1) {
+            bs_cu_nest_swap(&c, 1, 2);
+            bs_cu_nest_swap(&c, 0, 1);
+        }
+    }
+    c.to = to.data + to_at * bs_cu_bytes(to.dtype);
+    c.from = zeros ? NULL : from.data + from_at * bs_cu_bytes(from.dtype);
+    bs_cu_nest_merge(&c, 2, 3);
+    bs_cu_nest_merge(&c, 1, 2);
+    bs_cu_nest_merge(&c, 0, 1);
+    return c;
+}
+
+/* Offset of word number i by these steps, when the first loop goes in words of `each` elements. */
+__device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each)
+{
+    uint32_t line = 0, a = 0, b = 0;
+    if (c.n[1] * c.n[2] * c.n[3] > 1) {
+        const uint32_t width = (uint32_t)(c.n[0] / each);
+        line = i / width;
+        i -= line * width;
+        if (c.n[2] * c.n[3] > 1) {
+            a = line / (uint32_t)c.n[1];
+            line -= a * (uint32_t)c.n[1];
+            if (c.n[3] > 1) {
+                b = a / (uint32_t)c.n[2];
+                a -= b * (uint32_t)c.n[2];
+            }
+        }
+    }
+    return (int64_t)i * each * step[0] + (int64_t)line * step[1] + (int64_t)a * step[2] + (int64_t)b * step[3];
+}
+
+/* ------------------------------------------------------------------------------------------------ elements */
+
+__device__ __forceinline__ uint32_t bs_cu_bits(const uint8_t *data, int32_t bytes, int64_t at)
+{
+    return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
+           : bytes == 2 ? reinterpret_cast<const uint16_t *>(data)[at]
+                        : data[at];
+}
+
+__device__ __forceinline__ void bs_cu_bits_put(uint8_t *data, int32_t bytes, int64_t at, uint32_t bits)
+{
+    if (bytes == 4)
+        reinterpret_cast<uint32_t *>(data)[at] = bits;
+    else if (bytes == 2)
+        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)bits;
+    else
+        data[at] = (uint8_t)bits;
+}
+
+/* One element: bits as they are, or from f32 to f16 and back. */
+__device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type, int64_t from_at)
+{
+    if (to_type == from_type)
+        bs_cu_bits_put(to, bs_cu_bytes(to_type), to_at, bs_cu_bits(from, bs_cu_bytes(from_type), from_at));
+    else
+        bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
+}
+
+union bs_cu_halves {
+    uint2 word;
+    __half h[4];
+};
+
+/* A word as it is, or four elements of another type. */
+template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *to, const word &from)
+{
+    *to = from;
+}
+
+__device__ __forceinline__ void bs_cu_word_move(uint2 *to, const float4 &from)
+{
+    bs_cu_halves v;
+    v.h[0] = __float2half_rn(from.x), v.h[1] = __float2half_rn(from.y), v.h[2] = __float2half_rn(from.z), v.h[3] = __float2half_rn(from.w);
+    *to = v.word;
+}
+
+__device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
+{
+    bs_cu_halves v;
+    v.word = from;
+    *to = make_float4(__half2float(v.h[0]), __half2float(v.h[1]), __half2float(v.h[2]), __half2float(v.h[3]));
+}
+
+/* ------------------------------------------------------------------------------------------------- copying */
+
+/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
+ * Where they go is found out while they come. */
+template <typename to_word, typename from_word>
+__device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
+{
+    const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += 4u * (uint32_t)team.size) {
+        from_word word[4];
+#pragma unroll
+        for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
+            const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
+            word[u] = *reinterpret_cast<const from_word *>(c.from + bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
+        }
+#pragma unroll
+        for (uint32_t u = 0; u < 4; u++) {
+            const uint32_t at = i + u * (uint32_t)team.size;
+            if (at < last)
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes), word[u]);
+        }
+    }
+}
+
+template <typename word>
+__device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
+{
+    const int32_t bytes = bs_cu_bytes(c.to_type);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        *reinterpret_cast<word *>(c.to + bs_cu_nest_at(c, c.to_step, i, each) * bytes) = word();
+    }
+}
+
+/* The widest word, in bytes, that an address and what is added to it allow. */
+__device__ __forceinline__ int32_t bs_cu_word(const uint8_t *data, const int32_t *n, const int32_t *step, int32_t bytes)
+{
+    uint64_t all = 16 | (uint64_t)reinterpret_cast<uintptr_t>(data);
+#pragma unroll
+    for (int32_t i = 1; i < 4; i++)
+        all |= n[i] > 1 ? (uint64_t)((int64_t)step[i] * bytes) : 0;
+    return (int32_t)(all & (0 - all));
+}
+
+/* The words of this piece of a row: an even share of `total`. */
+__device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w, uint32_t *first, uint32_t *last)
+{
+    *first = (uint32_t)((uint64_t)total * (uint32_t)w.part / (uint32_t)w.parts);
+    *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
+}
+
+/* The words of this piece, when the first loop goes in words of `each` elements; what is left of its lines is not counted. */
+__device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w, uint32_t *first, uint32_t *last)
+{
+    bs_cu_share((uint32_t)(c.n[0] / each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first, last);
+}
+
+/* What whole words leave of the lines. */
+__device__ __forceinline__ bs_cu_nest bs_cu_nest_rest(const bs_cu_nest &c, int32_t each)
+{
+    bs_cu_nest rest = c;
+    const int32_t done = c.n[0] / each * each;
+    rest.n[0] -= done;
+    rest.to += (int64_t)done * bs_cu_bytes(c.to_type);
+    rest.from += c.from ? (int64_t)done * bs_cu_bytes(c.from_type) : 0;
+    return rest;
+}
+
+/* Any strides, any types: element by element. */
+__device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
+{
+    uint32_t first, last;
+    bs_cu_nest_share(c, 1, w, &first, &last);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type, bs_cu_nest_at(c, c.from_step, i, 1));
+    }
+}
+
+/* Both sides contiguous along the first loop. Returns how many elements make a word: what they leave, the caller copies. */
+__device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
+{
+    const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
+    const int32_t to_word = bs_cu_word(c.to, c.n, c.to_step, to_bytes), from_word = bs_cu_word(c.from, c.n, c.from_step, from_bytes);
+    const bool same = c.to_type == c.from_type;
+    const int32_t bytes = min(to_word, from_word), each = same ? max(bytes / to_bytes, 1) : 4;
+    uint32_t first, last;
+    if (!same && (to_word < 4 * to_bytes || from_word < 4 * from_bytes))
+        return c.n[0] + 1;
+    bs_cu_nest_share(c, each, w, &first, &last);
+    if (!same && to_bytes == 2)
+        bs_cu_copy_words<uint2, float4>(c, each, first, last, team);
+    else if (!same)
+        bs_cu_copy_words<float4, uint2>(c, each, first, last, team);
+    else if (bytes == 16)
+        bs_cu_copy_words<uint4, uint4>(c, each, first, last, team);
+    else if (bytes == 8)
+        bs_cu_copy_words<uint2, uint2>(c, each, first, last, team);
+    else if (bytes == 4)
+        bs_cu_copy_words<uint32_t, uint32_t>(c, each, first, last, team);
+    else if (bytes == 2)
+        bs_cu_copy_words<uint16_t, uint16_t>(c, each, first, last, team);
+    else
+        bs_cu_copy_words<uint8_t, uint8_t>(c, each, first, last, team);
+    return each;
+}
+
+/* One side is contiguous along the first loop, the other along loop j (1 or 2): by tiles that are turned round in shared
+ * memory, so that both sides see whole words of memory. By a block, all threads. */
+__device__ inline void bs_cu_copy_turned(bs_cu_nest c, int32_t j, uint8_t *workspace, const bs_cu_work &w)
+{
+    uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
+    const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
+    if (j == 2)
+        bs_cu_nest_swap(&c, 1, 2);
+    const bool from_first = c.from_step[0] == 1; /* which side runs along loop 0 */
+    const int32_t pitch = BS_CU_TILE_FAST | 1, across = (c.n[0] + BS_CU_TILE_SLOW - 1) / BS_CU_TILE_SLOW;
+    const int32_t along = (c.n[1] + BS_CU_TILE_FAST - 1) / BS_CU_TILE_FAST;
+    const int64_t tiles = (int64_t)across * along * c.n[2] * c.n[3];
+    for (int64_t k = w.part; k < tiles; k += w.parts) {
+        const int32_t b0 = (int32_t)(k % across) * BS_CU_TILE_SLOW, a0 = (int32_t)(k / across % along) * BS_CU_TILE_FAST;
+        const int32_t rest = (int32_t)(k / ((int64_t)across * along)), u = rest % c.n[2], v = rest / c.n[2];
+        const int32_t nb = min(BS_CU_TILE_SLOW, c.n[0] - b0), na = min(BS_CU_TILE_FAST, c.n[1] - a0);
+        const uint8_t *from = c.from + ((int64_t)u * c.from_step[2] + (int64_t)v * c.from_step[3]) * from_bytes;
+        uint8_t *to = c.to + ((int64_t)u * c.to_step[2] + (int64_t)v * c.to_step[3]) * to_bytes;
+        for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
+            const int32_t b = from_first ? e % nb : e / na, a = from_first ? e / nb : e % na;
+            tile[b * pitch + a] = bs_cu_bits(from, from_bytes, (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
+        }
+        __syncthreads();
+        for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
+            const int32_t b = from_first ? e / na : e % nb, a = from_first ? e % na : e / nb;
+            bs_cu_element_move(to, c.to_type, (int64_t)(b0 + b) * c.to_step[0] + (int64_t)(a0 + a) * c.to_step[1],
+                               reinterpret_cast<const uint8_t *>(&tile[b * pitch + a]), c.from_type, 0);
+        }
+        __syncthreads();
+    }
+}
+
+/* Moves this team's share of a nest. */
+__device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace, const bs_cu_work &w)
+{
+    const bool block = team.size == (int32_t)blockDim.x;
+    int32_t j = 0, each = c.n[0] + 1;
+    if (c.to_step[0] == 1 && c.from_step[0] == 1)
+        each = bs_cu_copy_lines(c, team, w);
+    else if (c.to_step[0] == 1)
+        j = c.from_step[1] == 1 ? 1 : c.from_step[2] == 1 ? 2 : 0;
+    else if (c.from_step[0] == 1)
+        j = c.to_step[1] == 1 ? 1 : c.to_step[2] == 1 ? 2 : 0;
+    if (block && j > 0 && c.n[0] >= 8 && (j == 1 ? c.n[1] : c.n[2]) >= 8)
+        bs_cu_copy_turned(c, j, workspace, w);
+    else if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+        bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
+}
+
+/* As far as words go, then the ends of lines. */
+__device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
+{
+    const int32_t bytes = bs_cu_bytes(c.to_type), word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
+    const int32_t each = word == 16 ? 16 / bytes : word >= 4 ? 4 / bytes : c.n[0] + 1;
+    uint32_t first, last;
+    bs_cu_nest_share(c, each, w, &first, &last);
+    if (word == 16)
+        bs_cu_zero_words<uint4>(c, each, first, last, team);
+    else if (word >= 4)
+        bs_cu_zero_words<uint32_t>(c, each, first, last, team);
+    if (c.n[0] % each == 0)
+        return;
+    const bs_cu_nest rest = bs_cu_nest_rest(c, each);
+    bs_cu_nest_share(rest, 1, w, &first, &last);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        bs_cu_bits_put(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- rows */
+
+__device__ __forceinline__ bs_cu_rect bs_cu_common(const bs_cu_view &a, const bs_cu_view &b)
+{
+    const bs_cu_rect r = {max(a.y0, b.y0), min(a.y1, b.y1), max(a.x0, b.x0), min(a.x1, b.x1)};
+    return r;
+}
+
+__device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_team &team, uint8_t *workspace,
+                                               const bs_cu_work &w)
+{
+    bs_cu_nest_copy(bs_cu_nest_of(to, from, false, bs_cu_common(to, from)), team, workspace, w);
+}
+
+/* Zeroes what lies between two rectangles, the inner one in the outer: of a stored image. */
+__device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer, const bs_cu_team &team)
+{
+    const bs_cu_work all = {0, 1, 0, 1};
+#pragma unroll 1
+    for (int32_t side = 0; side < 4; side++) { /* above, below, left, right */
+        bs_cu_rect r = outer;
+        if (side == 0)
+            r.y1 = inner.y0;
+        else
+            r.y0 = side == 1 ? max(inner.y1, outer.y0) : inner.y0;
+        if (side > 1)
+            r.y1 = inner.y1;
+        if (side == 2)
+            r.x1 = inner.x0;
+        if (side == 3)
+            r.x0 = max(inner.x1, outer.x0);
+        if (r.y1 > r.y0 && r.x1 > r.x0)
+            bs_cu_nest_zero(bs_cu_nest_of(v, v, true, r), team, all);
+    }
+}
+
+/* As bs_zero_margin. */
+__device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team &team)
+{
+    if (v.margin == 0 || v.rank != 3)
+        return;
+    const bs_cu_rect inner = {v.y0, v.y1, v.x0, v.x1};
+    const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin, min(v.x1 + v.margin, v.max_w + v.margin)};
+    bs_cu_zero_ring(v, inner, outer, team);
+}
+
+/* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does not. */
+__device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_team &team)
+{
+    const int32_t h = v.dim[1], w = v.dim[2], margin = v.margin;
+    if (h <= 0 || w <= 0 || margin == 0)
+        return;
+    const bs_cu_rect inner = {0, h, 0, w};
+    const bs_cu_rect outer = {v.frame_y == 0 ? -margin : 0, v.frame_y + h == v.frame_h ? h + margin : h, v.frame_x == 0 ? -margin : 0,
+                              v.frame_x + w == v.frame_w ? w + margin : w};
+    bs_cu_zero_ring(v, inner, outer, team);
+}
+
+/* A row where it is stored to: in a root image only the core of the cell. */
+__device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
+{
+    bs_cu_view v = bs_cu_open(t, o, row);
+    if (o->place == BS_AT_CELL)
+        v.y0 = v.x0 = 0, v.y1 = v.dim[1], v.x1 = v.dim[2];
+    return v;
+}
+
+/* Around a row that was moved, where a reader's window goes. Opens the row anew: copying needs the registers. */
+__device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, const bs_cu_team &team, const bs_cu_work &w)
+{
+    if (w.part != 0 || o->place == BS_AT_ROOT || o->margin == 0 || o->rank != 3)
+        return;
+    const bs_cu_view v = bs_cu_open_target(t, o, row);
+    if (o->place == BS_AT_CELL)
+        bs_cu_zero_beyond_frame(v, team);
+    else
+        bs_cu_zero_outside(v, team);
+}
+
+__device__ inline void bs_cu_load_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        bs_cu_row_copy(bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+        if (w.part == 0 && out->margin > 0)
+            bs_cu_zero_outside(bs_cu_open(t, out, r), team);
+    }
+}
+
+__device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_team team = bs_cu_team_of(s);
+    if (out->base == 0 && out->place != BS_AT_TILE)
+        return; /* an output that is not asked for */
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+        bs_cu_zero_around(t, out, r, team, w);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- append */
+
+/* As bs_segment_of. */
+__device__ inline int32_t bs_cu_segment_of(const int32_t *offsets, int32_t segments, int32_t row)
+{
+    int32_t low = 0, high = segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */
+__device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
+    const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
+    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
+    const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, row);
+    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] + (row - offsets[segment]);
+    if (offsets[segment + 1] - row > ring->max_h || position < 0)
+        return NULL;
+    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
+           (int64_t)(position % ring->max_h) * ring->max_w * bs_cu_bytes(ring->dtype);
+}
+
+/* Each row of a segment to its position in the segment's ring. */
+__device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        uint8_t *place = bs_cu_ring_place(t, s, r);
+        if (!place)
+            continue;
+        const bs_cu_view from = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        bs_cu_view to = from;
+        to.data = place;
+        to.dtype = bs_cu_out(t, s, 0)->dtype;
+        for (int32_t i = 0; i < BS_MAX_RANK; i++)
+            to.stride[i] = bs_cu_out(t, s, 0)->stride[i];
+        bs_cu_row_copy(to, from, team, t.workspace, w);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ fill, rest */
+
+__device__ __forceinline__ bool bs_cu_mask_has(const bs_device_step *s, int32_t at, int32_t bit)
+{
+    return (uint32_t)s->p[at + (bit >> 5)].i >> (bit & 31) & 1;
+}
+
+/* The number that a decision has for a row: those above a tile's own are of all rows. */
+__device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    return row + (s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0);
+}
+
+/* The rows that no path gives: the residual's, or zeros. */
+__device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
+        if (path >= 0 && bs_cu_mask_has(s, 0, path))
+            continue;
+        const bs_cu_view to = bs_cu_open_target(t, out, r);
+        const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
+        if (s->n_in > 0)
+            bs_cu_row_copy(to, bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+        else
+            bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        bs_cu_zero_around(t, out, r, team, w);
+    }
+}
+
+/* A collected tensor has a row for every cell there can be: those beyond the last one become zero. */
+__device__ inline void bs_cu_rest_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const int32_t rows = bs_cu_count(t, s->p[0].i);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        bs_cu_view v = bs_cu_open(t, out, r);
+        const bs_cu_rect all = {0, v.dim[1], 0, v.dim[2]};
+        v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
+        v.dim[0] = max(v.dim[0] - rows, 0);
+        bs_cu_nest_zero(bs_cu_nest_of(v, v, true, all), team, w);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- reduce */
+
+/* A row that goes into a sum: what one path gave for it, or the residual. Steps are those of the result's loops. */
+struct bs_cu_source {
+    const uint8_t *data;
+    int32_t step[4];
+    int32_t y0, y1, x0, x1; /* images: what is there */
+    float gate;
+    int32_t dtype;
+};
+
+__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate, bs_cu_source *source)
+{
+    const bs_cu_view v = bs_cu_open(t, o, row);
+    const bool image = v.rank == 3;
+    source->data = v.data;
+    source->y0 = v.y0, source->y1 = v.y1, source->x0 = v.x0, source->x1 = v.x1;
+    source->gate = gate;
+    source->dtype = v.dtype;
+    source->step[0] = image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
+    source->step[1] = image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
+    source->step[2] = image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
+    source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
+}
+
+/* Writes what the paths of a row gave to `sources`, in path order, then the residual; returns how many. A row takes a path
+ * once at most, so the paths before one are counted. By a team; the caller synchronises. */
+__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, bs_cu_source *sources)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
+    int32_t count = 0;
+    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) {
+        const int32_t mine = k < d.per_row ? d.chosen[at + k] : -1;
+        int32_t before = 0;
+        count = 0;
+        for (int32_t i = 0; i < d.per_row; i++) {
+            const int32_t path = d.chosen[at + i];
+            const bool gives = path >= 0 && d.inverse[at + i] >= 0 && bs_cu_mask_has(s, 2, path);
+            count += gives;
+            before += gives && path < mine;
+        }
+        if (mine >= 0 && d.inverse[at + k] >= 0 && bs_cu_mask_has(s, 2, mine))
+            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+                              sums && s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before]);
+    }
+    if (s->p[1].i && (sums || count == 0)) {
+        if (team.rank == 0)
+            bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
+        count++;
+    }
+    return count;
+}
+
+/* One source of several: that with the largest gate, the lower path of equals. */
+__device__ inline int32_t bs_cu_source_best(const bs_cu_source *sources, int32_t count)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < count; i++)
+        if (sources[i].gate > sources[best].gate)
+            best = i;
+    return best;
+}
+
+__device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
+{
+    float4 v;
+    if (dtype == BS_F16)
+        bs_cu_word_move(&v, *reinterpret_cast<const uint2 *>(data + at * 2));
+    else
+        v = *reinterpret_cast<const float4 *>(data + at * 4);
+    return v;
+}
+
+__device__ __forceinline__ void bs_cu_put4(uint8_t *data, int32_t dtype, int64_t at, const float4 &v)
+{
+    if (dtype == BS_F16)
+        bs_cu_word_move(reinterpret_cast<uint2 *>(data + at * 2), v);
+    else
+        *reinterpret_cast<float4 *>(data + at * 4) = v;
+}
+
+/* The loops of the result, and where its first element is: of images channel, x, y. */
+struct bs_cu_sum {
+    uint8_t *to;
+    int32_t n[4], step[4];
+    int32_t y0, x0, dtype;
+    bool image;
+};
+
+__device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
+{
+    bs_cu_sum m;
+    m.image = v.rank == 3;
+    m.y0 = m.image ? v.y0 : 0;
+    m.x0 = m.image ? v.x0 : 0;
+    m.dtype = v.dtype;
+    m.n[0] = m.image ? v.dim[0] : v.rank > 0 ? bs_cu_pick(v.dim, v.rank - 1) : 1;
+    m.n[1] = m.image ? max(v.x1 - v.x0, 0) : v.rank > 1 ? bs_cu_pick(v.dim, v.rank - 2) : 1;
+    m.n[2] = m.image ? max(v.y1 - v.y0, 0) : v.rank > 2 ? bs_cu_pick(v.dim, v.rank - 3) : 1;
+    m.n[3] = v.rank > 3 ? bs_cu_pick(v.dim, v.rank - 4) : 1;
+    m.step[0] = m.image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
+    m.step[1] = m.image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
+    m.step[2] = m.image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
+    m.step[3] = v.rank > 3 ? bs_cu_pick(v.stride, v.rank - 4) : 0;
+    m.to = v.data;
+    return m;
+}
+
+/* Whether rows of these steps can be had in words of four elements. */
+__device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype, const int32_t *n, const int32_t *step)
+{
+    const int32_t bytes = bs_cu_bytes(dtype);
+    return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
+}
+
+/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. */
+template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, uint32_t i)
+{
+    const uint32_t width = (uint32_t)m.n[0] / each;
+    uint32_t line = m.n[1] * m.n[2] * m.n[3] == 1 ? 0 : i / width;
+    const int32_t c = (int32_t)(i - line * width) * each, x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
+    line /= (uint32_t)m.n[1];
+    const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (int32_t k = 0; k < count; k++) {
+        const bs_cu_source &from = sources[k];
+        if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
+            continue;
+        const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] + (int64_t)z * from.step[3];
+        if (each == 4) {
+            const float4 v = bs_cu_get4(from.data, from.dtype, at);
+            sum.x += from.gate * v.x, sum.y += from.gate * v.y, sum.z += from.gate * v.z, sum.w += from.gate * v.w;
+        } else {
+            sum.x += from.gate * bs_cu_get(from.data, from.dtype, at);
+        }
+    }
+    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
+    if (each == 4)
+        bs_cu_put4(m.to, m.dtype, to, sum);
+    else
+        bs_cu_put(m.to, m.dtype, to, sum.x);
+}
+
+/* One element of one source, of any type, or zero. */
+__device__ __forceinline__ void bs_cu_select_at(const bs_cu_sum &m, const bs_cu_source *from, uint32_t i)
+{
+    uint32_t line = i / (uint32_t)m.n[0];
+    const int32_t c = (int32_t)(i - line * (uint32_t)m.n[0]), x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
+    line /= (uint32_t)m.n[1];
+    const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
+    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
+    if (!from || (m.image && (y < from->y0 || y >= from->y1 || x < from->x0 || x >= from->x1))) {
+        bs_cu_bits_put(m.to, bs_cu_bytes(m.dtype), to, 0);
+        return;
+    }
+    const int64_t at = (int64_t)c * from->step[0] + (int64_t)x * from->step[1] + (int64_t)y * from->step[2] + (int64_t)z * from->step[3];
+    bs_cu_element_move(m.to, m.dtype, to, from->data, from->dtype, at);
+}
+
+/* This team's share of a row, from its sources. */
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool sums, const bs_cu_team &team, const bs_cu_work &w)
+{
+    const bs_cu_sum m = bs_cu_sum_of(to);
+    const bs_cu_source *only = sums || count == 0 ? NULL : sources + bs_cu_source_best(sources, count);
+    bool four = sums && bs_cu_by_four(m.to, m.dtype, m.n, m.step);
+    for (int32_t k = 0; four && k < count; k++)
+        four = bs_cu_by_four(sources[k].data, sources[k].dtype, m.n, sources[k].step);
+    const uint32_t total = (uint32_t)m.n[0] * (uint32_t)m.n[1] * (uint32_t)m.n[2] * (uint32_t)m.n[3];
+    uint32_t first, last;
+    bs_cu_share(four ? total / 4 : total, w, &first, &last);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        if (!sums)
+            bs_cu_select_at(m, only, i);
+        else if (four)
+            bs_cu_sum_at<4>(m, sources, count, i);
+        else
+            bs_cu_sum_at<1>(m, sources, count, i);
+    }
+}
+
+__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_team team = bs_cu_team_of(s);
+    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
+    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * (t.program->decision[s->router].per_row + 1);
+    for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
+        const int32_t r = first + team.index;
+        const bool mine = r < w.row + w.rows;
+        const int32_t count = mine ? bs_cu_sources(t, s, r, team, sources) : 0;
+        __syncthreads();
+        if (mine) {
+            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, sums, team, w);
+            bs_cu_zero_around(t, out, r, team, w);
+        }
+        __syncthreads();
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_move.cuh ================================================================ */
+/* ==== begin src/cuda/op_resize.cuh ============================================================ */
+/* op_resize.cuh - enlargement by an integer factor.
+ * Taps are clamped to the frame: operands may be views without anything around them. Nothing is contracted to fused
+ * multiplications, so that codes that go through f32 round as on the CPU; bicubic x2 of codes stays in integers.
+ * Relies on walk.cuh. Must never let a pixel depend on the rectangle it is computed in. */
+#ifndef BS_CUDA_OP_RESIZE
+#define BS_CUDA_OP_RESIZE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+#define BS_CU_RESIZE_MOST 16 /* the largest factor */
+
+/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
+struct bs_cu_resize_phase {
+    float weight[4];
+    int32_t start;
+};
+
+/* p: kind, factor, cubic_a, code_bits; [3] becomes the largest code, [4] taps, [5] 1: in integers. */
+static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t kind = s->p[0].i, type = n->out[0].dtype;
+    const bool codes = type == BS_U8 || type == BS_U16;
+    s->p[1].i = bs_or_default(s->p[1].i, 2);
+    s->p[2].f = s->p[2].f == 0.0f ? -0.5f : s->p[2].f;
+    s->p[3].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[3].i, 16)) - 1;
+    s->p[4].i = kind == BS_RESIZE_BICUBIC ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    s->p[5].i = codes && kind == BS_RESIZE_BICUBIC && s->p[1].i == 2 && s->p[2].f == -0.5f;
+    const bool doubles = kind == BS_RESIZE_BICUBIC && s->p[1].i == 2 && (s->p[5].i || !codes);
+    s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
+}
+
+/* --------------------------------------------------------------------------------------------------- taps */
+
+/* Keys' kernel. */
+__device__ inline float bs_cu_resize_cubic(float a, float distance)
+{
+    const float x = fabsf(distance);
+    if (x <= 1.0f)
+        return __fadd_rn(__fmul_rn(__fmul_rn(__fsub_rn(__fmul_rn(a + 2.0f, x), a + 3.0f), x), x), 1.0f);
+    const float inner = __fadd_rn(__fmul_rn(__fsub_rn(__fmul_rn(a, x), __fmul_rn(5.0f, a)), x), __fmul_rn(8.0f, a));
+    return __fsub_rn(__fmul_rn(inner, x), __fmul_rn(4.0f, a));
+}
+
+__device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
+{
+    const float offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, (float)s->p[1].i), 0.5f), at = offset < 0.0f ? offset + 1.0f : offset;
+    bs_cu_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
+    if (s->p[0].i == BS_RESIZE_NEAREST)
+        return phase;
+    phase.start = offset < 0.0f ? -1 : 0;
+    phase.weight[0] = 1.0f - at;
+    phase.weight[1] = at;
+    if (s->p[0].i == BS_RESIZE_BILINEAR)
+        return phase;
+    phase.start--;
+    for (int32_t k = 0; k < 4; k++)
+        phase.weight[k] = bs_cu_resize_cubic(s->p[2].f, at + 1.0f - (float)k);
+    return phase;
+}
+
+/* The phases, in the workspace. */
+__device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
+{
+    bs_cu_resize_phase *phases = reinterpret_cast<bs_cu_resize_phase *>(t.workspace);
+    if ((int32_t)threadIdx.x < s->p[1].i)
+        phases[threadIdx.x] = bs_cu_resize_phase_of(s, (int32_t)threadIdx.x);
+    __syncthreads();
+    return phases;
+}
+
+/* Coordinate of a tap, in those of the core, where the frame has a pixel. */
+__device__ __forceinline__ int32_t bs_cu_resize_tap(int32_t at, int32_t origin, int32_t extent) { return min(max(at + origin, 0), extent - 1) - origin; }
+
+__device__ __forceinline__ float bs_cu_resize_sample(const bs_cu_view &x, int64_t at)
+{
+    return x.dtype == BS_F32 || x.dtype == BS_F16 ? bs_cu_get(x.data, x.dtype, at) : (float)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
+}
+
+__device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t at, float v, int32_t top)
+{
+    if (y.dtype == BS_F32 || y.dtype == BS_F16)
+        bs_cu_put(y.data, y.dtype, at, v);
+    else
+        bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), at, (uint32_t)min(max((int32_t)rintf(v), 0), top));
+}
+
+/* ------------------------------------------------------------------------------------------- a pixel a thread */
+
+__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases, const bs_cu_view &x, const bs_cu_view &y,
+                                          const bs_cu_scan &k)
+{
+    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = (k.y + 64 * factor) / factor - 64, gx = (k.x + 64 * factor) / factor - 64;
+    const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
+    const int64_t from = (int64_t)k.c * x.stride[0];
+    float sum = 0.0f;
+    for (int32_t j = 0; j < taps; j++) {
+        const int64_t row = from + (int64_t)bs_cu_resize_tap(gy + py.start + j, x.frame_y, x.frame_h) * x.stride[1];
+        float line = 0.0f;
+        for (int32_t i = 0; i < taps; i++) {
+            const int32_t at = bs_cu_resize_tap(gx + px.start + i, x.frame_x, x.frame_w);
+            line = __fadd_rn(line, __fmul_rn(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2])));
+        }
+        sum = __fadd_rn(sum, __fmul_rn(py.weight[j], line));
+    }
+    bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum, s->p[3].i);
+}
+
+__device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_resize_phase *phases = bs_cu_resize_phases(t, s);
+    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k))
+            bs_cu_resize_pixel(s, phases, x, y, k);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- bicubic x2
+ * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
+
+__device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
+__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return __fadd_rn(sum, __fmul_rn(weight, v)); }
+
+__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v) { *v = (int32_t)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at); }
+__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, float *v) { *v = bs_cu_get(x.data, x.dtype, at); }
+
+/* At most 65535 (140^2 + 12^2) = 1.3e9 before: fits 32 bits, rounding included. */
+__device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &, int32_t sum, int32_t top)
+{
+    return (uint32_t)min(max((sum + (1 << 13)) >> 14, 0), top);
+}
+__device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &y, float sum, int32_t) { return bs_cu_raw(sum, y.dtype); }
+
+/* Two pixels beside each other, of which first .. end are wanted. */
+__device__ __forceinline__ void bs_cu_resize_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right, bool first, bool second)
+{
+    const int32_t bytes = bs_cu_bytes(y.dtype);
+    uint8_t *to = y.data + at * bytes;
+    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
+        if (bytes == 4)
+            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
+        else if (bytes == 2)
+            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
+        else
+            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
+        return;
+    }
+    if (first)
+        bs_cu_store_one(y.data, bytes, at, left);
+    if (second)
+        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
+}
+
+template <typename T> struct bs_cu_resize_weights {
+    T even[4], odd[4]; /* of the taps from -2 and from -1 on */
+};
+
+/* Group (k.y, k.x) of channel k.c. */
+template <typename T>
+__device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k, int32_t top)
+{
+    T even[5], odd[5];
+#pragma unroll
+    for (int32_t j = 0; j < 5; j++) {
+        const int64_t row = (int64_t)k.c * x.stride[0] + (int64_t)bs_cu_resize_tap(k.y + j - 2, x.frame_y, x.frame_h) * x.stride[1];
+        T v[5];
+#pragma unroll
+        for (int32_t i = 0; i < 5; i++)
+            bs_cu_resize_take(x, row + (int64_t)bs_cu_resize_tap(k.x + i - 2, x.frame_x, x.frame_w) * x.stride[2], &v[i]);
+        even[j] = odd[j] = 0;
+#pragma unroll
+        for (int32_t i = 0; i < 4; i++) {
+            even[j] = bs_cu_resize_mad(even[j], weights.even[i], v[i]);
+            odd[j] = bs_cu_resize_mad(odd[j], weights.odd[i], v[i + 1]);
+        }
+    }
+#pragma unroll
+    for (int32_t half = 0; half < 2; half++) {
+        const int32_t oy = 2 * k.y + half, ox = 2 * k.x;
+        T left = 0, right = 0;
+#pragma unroll
+        for (int32_t j = 0; j < 4; j++) {
+            const T weight = half ? weights.odd[j] : weights.even[j];
+            left = bs_cu_resize_mad(left, weight, even[j + half]);
+            right = bs_cu_resize_mad(right, weight, odd[j + half]);
+        }
+        if (oy >= y.y0 && oy < y.y1)
+            bs_cu_resize_pair(y, (int64_t)k.c * y.stride[0] + (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2], bs_cu_resize_finish(y, left, top),
+                              bs_cu_resize_finish(y, right, top), ox >= y.x0, ox + 1 < y.x1);
+    }
+}
+
+template <typename T>
+__device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const bs_cu_resize_weights<T> &weights)
+{
+    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        if (y.y1 <= y.y0 || y.x1 <= y.x0)
+            continue;
+        /* shifts round towards minus infinity */
+        bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index, threads);
+        for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
+            bs_cu_resize_group(weights, x, y, k, s->p[3].i);
+    }
+}
+
+__device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    if (s->p[5].i) {
+        const bs_cu_resize_weights<int32_t> weights = {{-3, 29, 111, -9}, {-9, 111, 29, -3}}; /* over 128 */
+        bs_cu_resize_groups(t, s, w, weights);
+        return;
+    }
+    bs_cu_resize_weights<float> weights;
+    const bs_cu_resize_phase even = bs_cu_resize_phase_of(s, 0), odd = bs_cu_resize_phase_of(s, 1);
+#pragma unroll
+    for (int32_t i = 0; i < 4; i++) {
+        weights.even[i] = even.weight[i];
+        weights.odd[i] = odd.weight[i];
+    }
+    bs_cu_resize_groups(t, s, w, weights);
+}
+
+#endif
+/* ==== end src/cuda/op_resize.cuh ============================================================== */
+/* ==== begin src/cuda/op_route.cuh ============================================================= */
+/* op_route.cuh - from scores to a decision: the protocols of route.c, and what asks about a decision.
+ *
+ * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks decide
+ * (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each adds up the
+ * chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
+ * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
+ * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
+ * failure no row has a path. */
+#ifndef BS_CUDA_OP_ROUTE
+#define BS_CUDA_OP_ROUTE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum {
+    BS_CU_ROUTE_CHUNK = 256,  /* rows of a block of route_rows and route_pack */
+    BS_CU_ROUTE_ROWS = 1024,  /* up to so many, one block does it all */
+    BS_CU_ROUTE_STAGE = 4864, /* words of scores that are staged in shared memory */
+    BS_CU_ROUTE_SORT = 2048,  /* rows that are sorted in shared memory */
+    BS_CU_BUDGET_STEPS = 200
+};
+
+/* What a step of a router knows: p, by number. */
+enum {
+    BS_CU_P_PROTOCOL, /* -1: forced */
+    BS_CU_P_WIDTH,    /* scores a row */
+    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
+    BS_CU_P_KNOB,
+    BS_CU_P_FALLBACK,
+    BS_CU_P_NORMALISE,
+    BS_CU_P_THRESHOLD,
+    BS_CU_P_FORCED,  /* path + 1 */
+    BS_CU_P_LARGE,
+    BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
+    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
+    BS_CU_P_SIZE,     /* of its cells; */
+    BS_CU_P_HEIGHT,   /* of its frame */
+    BS_CU_P_FRAME_WIDTH
+};
+
+/* ------------------------------------------------------------------------------------------------ describe */
+
+/* Decisions of a forced route need nothing but the number of rows. */
+static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t router = n->node->router;
+    const bs_router_info *info = &n->graph->routers[router];
+    const bs_route_desc *d = info->desc;
+    const bs_router_plan *plan = &n->plan->routers[router];
+    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET || d->protocol == BS_ROUTE_CALLBACK;
+    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS;
+    s->kernel = large ? BS_CU_route_rows : BS_CU_route;
+    s->batch = BS_CU_ROUTE_CHUNK;
+    s->parts = 1;
+    s->router = router;
+    s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
+    s->p[BS_CU_P_WIDTH].i = plan->forced ? 0 : n->in[0].dim[0];
+    s->p[BS_CU_P_CAPACITY].i = d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
+                               : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                                                                : d->capacity;
+    s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
+    s->p[BS_CU_P_FALLBACK].i = d->fallback;
+    s->p[BS_CU_P_NORMALISE].i = d->normalise;
+    s->p[BS_CU_P_THRESHOLD].f = d->threshold;
+    s->p[BS_CU_P_FORCED].i = plan->forced;
+    s->p[BS_CU_P_LARGE].i = large;
+    s->p[BS_CU_P_PATCHES].i = -1;
+    if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t patches = n->graph->domains[info->domain].patches;
+    bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
+    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_weight_offset(specs, 1);
+    s->p[BS_CU_P_PATCHES].i = patches;
+    if (patches < 0)
+        return;
+    s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
+    s->p[BS_CU_P_HEIGHT].i = (int32_t)n->dims[n->graph->domains[patches].height];
+    s->p[BS_CU_P_FRAME_WIDTH].i = (int32_t)n->dims[n->graph->domains[patches].width];
+}
+
+/* p: [0] scores a row, [1] whether a budget was kept. */
+static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t router = n->node->router;
+    s->kernel = BS_CU_route_score;
+    s->router = router;
+    s->batch = 256;
+    s->p[0].i = n->in[0].dim[0];
+    s->p[1].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET && !n->plan->routers[router].forced;
+}
+
+static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_route_price;
+    s->router = n->node->router;
+}
+
+/* ----------------------------------------------------------------------------------------- shared by a block */
+
+/* At the beginning of the workspace; what is staged or sorted lies behind. */
+struct bs_cu_routing {
+    uint64_t sums[8];              /* of each warp */
+    int32_t counts[BS_MAX_PATHS];
+    int32_t offsets[BS_MAX_PATHS + 1];
+    int32_t next[BS_MAX_PATHS];    /* where the next row of a path goes; of a capacity: room that is left */
+    int32_t of_warp[8 * BS_MAX_PATHS];
+};
+
+#define BS_CU_ROUTING_BYTES 4096
+
+/* What a block needs to make a decision. */
+struct bs_cu_router {
+    const bs_cu_tile *t;
+    const bs_device_step *s;
+    bs_cu_decision d;
+    const bs_device_operand *score;
+    bs_cu_routing *shared;
+    uint32_t *stage;
+    int32_t rows;
+    float knob;
+};
+
+__device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    bs_cu_router r;
+    r.t = &t;
+    r.s = s;
+    r.d = bs_cu_decision_of(t, s->router);
+    r.score = bs_cu_in(t, s, 0);
+    r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
+    r.stage = reinterpret_cast<uint32_t *>(t.workspace + BS_CU_ROUTING_BYTES);
+    r.rows = min(bs_cu_count(t, s->domain), t.program->decision[s->router].rows);
+    r.knob = 0.0f;
+    if (s->p[BS_CU_P_KNOB].i) {
+        const bs_device_operand *knob = bs_cu_in(t, s, 1);
+        r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
+    }
+    return r;
+}
+
+/* ------------------------------------------------------------------------------------------------ counting */
+
+/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
+__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
+{
+    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
+    for (int32_t bit = 1; bit < paths; bit *= 2) {
+        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
+        peers &= path & bit ? set : ~set;
+    }
+    return path >= 0 ? peers : 0;
+}
+
+__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
+
+/* Adds choices first .. last - 1 to shared->counts. The caller cleared them, and synchronises. */
+__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.shared->counts[path], __popc(peers));
+    }
+}
+
+/* offsets from counts; next = offsets. All threads; synchronises before and after. */
+__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
+{
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+        int32_t sum = 0;
+        for (int32_t q = 0; q < p; q++)
+            sum += r.shared->counts[q];
+        r.shared->offsets[p] = sum;
+        if (p < r.d.paths)
+            r.shared->next[p] = sum;
+    }
+    __syncthreads();
+}
+
+/* Gives choices first .. last - 1 their packed rows: in order, from shared->next on. All threads. */
+__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    const int32_t paths = r.d.paths, warp = (int32_t)threadIdx.x / 32, warps = (int32_t)blockDim.x / 32;
+    bs_cu_routing *shared = r.shared;
+    for (int32_t i = (int32_t)threadIdx.x; i < warps * BS_MAX_PATHS; i += (int32_t)blockDim.x)
+        shared->of_warp[i] = 0;
+    __syncthreads();
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const uint32_t peers = bs_cu_peers(path, paths), below = peers & bs_cu_lanes_below();
+        if (path >= 0 && below == 0)
+            shared->of_warp[warp * BS_MAX_PATHS + path] = __popc(peers);
+        __syncthreads();
+        if (path >= 0) {
+            int32_t packed = shared->next[path] + __popc(below);
+            for (int32_t k = 0; k < warp; k++)
+                packed += shared->of_warp[k * BS_MAX_PATHS + path];
+            r.d.inverse[at] = packed;
+            r.d.ids[packed] = at / r.d.per_row;
+        } else if (at < last) {
+            r.d.inverse[at] = -1;
+        }
+        __syncthreads();
+        for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+            for (int32_t k = 0; k < warps; k++) {
+                shared->next[p] += shared->of_warp[k * BS_MAX_PATHS + p];
+                shared->of_warp[k * BS_MAX_PATHS + p] = 0;
+            }
+        __syncthreads();
+    }
+}
+
+/* At most 32 choices: the first warp packs them without asking the others. Lane p looks after paths p and p + 32. */
+__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
+{
+    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
+    if (lane >= 32)
+        return;
+    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
+    const uint32_t peers = bs_cu_peers(path, paths);
+    int32_t count[2] = {0, 0}, before[2] = {0, 0}, smaller = 0;
+    for (int32_t i = 0; i < choices; i++) {
+        const int32_t other = __shfl_sync(0xffffffffu, path, i);
+        if (other < 0)
+            continue;
+        count[0] += other == lane;
+        before[0] += other < lane;
+        count[1] += other == lane + 32;
+        before[1] += other < lane + 32;
+        smaller += other < path;
+    }
+    for (int32_t k = 0; k < 2; k++)
+        if (lane + 32 * k < paths) {
+            r.d.counts[lane + 32 * k] = r.shared->counts[lane + 32 * k] = count[k];
+            r.d.offsets[lane + 32 * k] = before[k];
+            if (lane + 32 * k + 1 == paths)
+                r.d.offsets[paths] = before[k] + count[k];
+        }
+    if (lane >= choices)
+        return;
+    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
+    r.d.inverse[lane] = packed;
+    if (path >= 0)
+        r.d.ids[packed] = lane / r.d.per_row;
+}
+
+/* Counts, offsets, ids and the inverse of what was chosen, by one block. shared->counts: how many rows each path got. */
+__device__ inline void bs_cu_pack(const bs_cu_router &r)
+{
+    const int32_t choices = r.rows * r.d.per_row;
+    __syncthreads(); /* chosen is written */
+    if (choices <= 32) {
+        bs_cu_pack_few(r, choices);
+        __syncthreads();
+        return;
+    }
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->counts[p] = 0;
+    __syncthreads();
+    bs_cu_count_choices(r, 0, choices);
+    bs_cu_sum_counts(r);
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+        r.d.offsets[p] = r.shared->offsets[p];
+        if (p < r.d.paths)
+            r.d.counts[p] = r.shared->counts[p];
+    }
+    bs_cu_place_choices(r, 0, choices);
+}
+
+/* -------------------------------------------------------------------------------------------------- record */
+
+/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
+__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    int8_t *top = reinterpret_cast<int8_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
+    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
+        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int8_t)r.d.chosen[(int64_t)row * r.d.per_row];
+}
+
+/* And how many rows each path got (shared->counts): tiles add theirs. */
+__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
+{
+    const bs_device_decision &d = r.t->program->decision[r.s->router];
+    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+        if (!d.in_tile)
+            sums[p] = r.shared->counts[p];
+        else if (r.shared->counts[p] > 0)
+            atomicAdd(&sums[p], r.shared->counts[p]);
+    }
+}
+
+/* After a failure: no row has a path. */
+__device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = -1;
+        r.d.gates[at] = 0.0f;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- row by row */
+
+/* A row's scores as they were staged: f32 or i32, by their bits. */
+struct bs_cu_scores {
+    const uint32_t *bits;
+    bool integer;
+};
+
+__device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
+{
+    return x.integer ? (float)(int32_t)x.bits[i] : __uint_as_float(x.bits[i]);
+}
+
+/* Whether score a is to be taken before score b. Large i32 scores are exact. */
+__device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
+{
+    return x.integer ? (int32_t)x.bits[a] > (int32_t)x.bits[b] : __uint_as_float(x.bits[a]) > __uint_as_float(x.bits[b]);
+}
+
+__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
+{
+    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
+    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
+}
+
+/* The count highest, the lower path of equals. */
+__device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, const bs_cu_scores &x, int32_t count)
+{
+    uint64_t taken = 0;
+    float sum = 0.0f;
+    for (int32_t k = 0; k < count; k++) {
+        int32_t best = -1;
+        for (int32_t p = 0; p < r.d.paths; p++)
+            if (!(taken >> p & 1) && (best < 0 || bs_cu_score_above(x, p, best)))
+                best = p;
+        taken |= 1ull << best;
+        bs_cu_choose(r, row, k, best, bs_cu_score(x, best));
+        sum += bs_cu_score(x, best);
+    }
+    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && k < count; k++)
+        r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
+}
+
+__device__ inline void bs_cu_decide_threshold(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+{
+    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
+    const int32_t fallback = r.s->p[BS_CU_P_FALLBACK].i - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < r.d.paths; p++)
+        if (bs_cu_score(x, p) > threshold)
+            bs_cu_choose(r, row, n++, p, bs_cu_score(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_cu_choose(r, row, n++, fallback, bs_cu_score(x, fallback));
+    for (; n < r.d.per_row; n++)
+        bs_cu_choose(r, row, n, -1, 0.0f);
+}
+
+/* One row, by one thread. False: its scores make no sense. */
+__device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+{
+    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
+    const int32_t label = (int32_t)x.bits[0];
+    for (int32_t i = 0; !x.integer && i < r.s->p[BS_CU_P_WIDTH].i; i++)
+        if (isnan(bs_cu_score(x, i)))
+            return false;
+    switch (r.s->p[BS_CU_P_PROTOCOL].i) {
+    case BS_ROUTE_TOP1: bs_cu_decide_topk(r, row, x, 1); return true;
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_cu_decide_topk(r, row, x, r.d.per_row); return true;
+    case BS_ROUTE_THRESHOLD: bs_cu_decide_threshold(r, row, x); return true;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_cu_score(x, 0) + bs_cu_score(x, 1) < threshold ? 0 : 1;
+        bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
+        return true;
+    }
+    case BS_ROUTE_BINARY: bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0)); return true;
+    case BS_ROUTE_LABEL:
+        if (label < 0 || label >= r.d.paths)
+            return false;
+        bs_cu_choose(r, row, 0, label, 1.0f);
+        return true;
+    case BS_ROUTE_TABLE: {
+        if (label < 0 || label >= r.s->p[BS_CU_P_CAPACITY].i)
+            return false;
+        const int32_t path = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s))[label];
+        if (path < 0 || path >= r.d.paths)
+            return false;
+        bs_cu_choose(r, row, 0, path, 1.0f);
+        return true;
+    }
+    default: return false;
+    }
+}
+
+/* Scores of rows first .. last - 1 to shared memory, `pitch` words a row; so many threads a row as it has scores. */
+__device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last, int32_t pitch)
+{
+    const int32_t width = r.s->p[BS_CU_P_WIDTH].i, stride = r.score->stride[0];
+    int32_t lanes = 1;
+    while (lanes < width && lanes < 32)
+        lanes *= 2;
+    for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
+        const uint8_t *data = bs_cu_row(*r.t, r.score, row);
+        for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
+            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32 ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
+                                                                          : __float_as_uint(bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
+    }
+}
+
+/* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
+__device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(BS_CU_ROUTE_STAGE / pitch, (int32_t)blockDim.x);
+    const bool integer = r.score->dtype == BS_I32;
+    bool bad = false;
+    for (int32_t base = first; base < last; base += most) {
+        const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
+        bs_cu_stage_scores(r, base, end, pitch);
+        __syncthreads();
+        if (row < end) {
+            const bs_cu_scores x = {r.stage + (row - base) * pitch, integer};
+            bad = !bs_cu_decide_row(r, row, x) || bad;
+        }
+        __syncthreads();
+    }
+    return __syncthreads_or(bad) == 0;
+}
+
+__device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = at % r.d.per_row == 0 ? r.s->p[BS_CU_P_FORCED].i - 1 : -1;
+        r.d.gates[at] = 1.0f;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* Ascending as (path, gate from the highest, row): no two are equal. -0 is 0. */
+__device__ __forceinline__ uint64_t bs_cu_capacity_key(int32_t path, float gate, int32_t row)
+{
+    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
+    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
+    return (uint64_t)(uint32_t)path << 58 | (uint64_t)bits << 26 | (uint32_t)row;
+}
+
+/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies beyond n
+ * can be left away. All threads; the caller synchronised. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
+{
+    for (int32_t width = 2; width / 2 < n; width *= 2)
+        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
+            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
+                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
+                if (low >= n)
+                    break;
+                if (high < n && keys[low] > keys[high]) {
+                    const uint64_t key = keys[low];
+                    keys[low] = keys[high];
+                    keys[high] = key;
+                }
+            }
+            __syncthreads();
+        }
+}
+
+/* The sum over all threads, for each to know. */
+__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
+{
+    for (int32_t d = 16; d > 0; d /= 2)
+        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        shared->sums[threadIdx.x / 32] = mine;
+    __syncthreads();
+    uint64_t sum = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
+        sum += shared->sums[k];
+    return sum;
+}
+
+/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. shared->next: room. */
+__device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
+{
+    bs_cu_routing *shared = r.shared;
+    uint64_t *keys = r.rows <= BS_CU_ROUTE_SORT ? reinterpret_cast<uint64_t *>(r.stage) : reinterpret_cast<uint64_t *>(r.d.work);
+    const int32_t per_row = r.d.per_row;
+    bool over = false;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        shared->counts[p] = 0;
+    __syncthreads();
+    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t row = base + (int32_t)threadIdx.x, path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&shared->counts[path], __popc(peers));
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+        over = over || shared->counts[p] > shared->next[p];
+        int32_t sum = 0;
+        for (int32_t q = 0; q < p; q++)
+            sum += shared->counts[q];
+        shared->offsets[p] = sum;
+    }
+    if (__syncthreads_or(over)) {
+        for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x)
+            keys[row] = bs_cu_capacity_key(r.d.chosen[(int64_t)row * per_row + k], r.d.gates[(int64_t)row * per_row + k], row);
+        __syncthreads();
+        bs_cu_sort_keys(keys, r.rows);
+        for (int32_t i = (int32_t)threadIdx.x; i < r.rows; i += (int32_t)blockDim.x) {
+            const int32_t path = (int32_t)(keys[i] >> 58), row = (int32_t)(keys[i] & 0x3ffffffu);
+            if (i - shared->offsets[path] >= shared->next[path])
+                r.d.chosen[(int64_t)row * per_row + k] = -1;
+        }
+        __syncthreads();
+    }
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        shared->next[p] = max(shared->next[p] - shared->counts[p], 0);
+    __syncthreads();
+}
+
+/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
+__device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
+{
+    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].dropped);
+    const int32_t per_row = r.d.per_row;
+    uint64_t lost = 0;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->next[p] = r.s->p[BS_CU_P_CAPACITY].i;
+    __syncthreads();
+    for (int32_t k = 0; k < per_row; k++)
+        bs_cu_limit_choice(r, k);
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
+        float *gates = r.d.gates + (int64_t)row * per_row;
+        for (int32_t k = 0; k < per_row; k++)
+            if (chosen[k] >= 0) {
+                chosen[kept] = chosen[k];
+                gates[kept++] = gates[k];
+            }
+        lost += (uint64_t)(per_row - kept);
+        for (; kept < per_row; kept++) {
+            chosen[kept] = -1;
+            gates[kept] = 0.0f;
+        }
+    }
+    lost = bs_cu_sum_threads(r.shared, lost);
+    if (threadIdx.x == 0)
+        *dropped = (int64_t)lost;
+}
+
+/* -------------------------------------------------------------------------------------------------- budget */
+
+/* As in route.c: integers only, so the choice is the same everywhere. */
+__device__ inline uint64_t bs_cu_budget_weight(int32_t t)
+{
+    const int32_t i = t & 7;
+    const uint64_t mantissa = i == 0 ? 256 : i == 1 ? 279 : i == 2 ? 304 : i == 3 ? 332 : i == 4 ? 362 : i == 5 ? 395 : i == 6 ? 431 : 470;
+    return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
+}
+
+/* Estimated losses of a row: staged, or where they are. */
+struct bs_cu_losses {
+    const int32_t *data;
+    int32_t stride;
+};
+
+__device__ __forceinline__ bs_cu_losses bs_cu_losses_of(const bs_cu_router &r, int32_t row)
+{
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
+    bs_cu_losses l;
+    if (r.rows <= BS_CU_ROUTE_STAGE / pitch) {
+        l.data = reinterpret_cast<const int32_t *>(r.stage + row * pitch);
+        l.stride = 1;
+    } else {
+        l.data = reinterpret_cast<const int32_t *>(bs_cu_row(*r.t, r.score, row));
+        l.stride = r.score->stride[0];
+    }
+    return l;
+}
+
+__device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
+{
+    return min(max(l.data[(int64_t)v * l.stride], 0), 1 << 24);
+}
+
+/* The variant of least cost + price x loss; the lower of equals. */
+__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
+{
+    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)), variants = r.s->p[BS_CU_P_CAPACITY].i;
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_cu_loss(l, v), cost = (uint64_t)min(max(costs[v], 0), 1 << 24);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total)
+            best = v, best_total = total;
+    }
+    return best;
+}
+
+/* A patch counts by its area, any other cell as one. */
+__device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
+{
+    if (r.s->p[BS_CU_P_PATCHES].i < 0)
+        return 1;
+    const int32_t size = r.s->p[BS_CU_P_SIZE].i, h = r.s->p[BS_CU_P_HEIGHT].i, w = r.s->p[BS_CU_P_FRAME_WIDTH].i;
+    const int32_t across = (w + size - 1) / size, top = bs_cu_top_row(*r.t, r.s->domain, row);
+    return (uint64_t)((int64_t)min(size, h - top / across * size) * min(size, w - top % across * size));
+}
+
+__device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t weight)
+{
+    uint64_t loss = 0;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        loss += bs_cu_cell_weight(r, row) * (uint64_t)bs_cu_loss(l, bs_cu_budget_choice(r, l, weight));
+    }
+    return bs_cu_sum_threads(r.shared, loss);
+}
+
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses that
+ * cannot be avoided. */
+__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best)
+{
+    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
+    uint64_t range = 0, least = 0;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        int32_t low = 1 << 24, high = 0;
+        for (int32_t v = 0; v < variants; v++) {
+            const int32_t loss = bs_cu_loss(l, v);
+            low = min(low, loss);
+            high = baseline == 0 || baseline == v + 1 ? max(high, loss) : high;
+        }
+        range += bs_cu_cell_weight(r, row) * (uint64_t)(int64_t)(high - low);
+        least += bs_cu_cell_weight(r, row) * (uint64_t)low;
+    }
+    *best = bs_cu_sum_threads(r.shared, least);
+    return bs_cu_sum_threads(r.shared, range);
+}
+
+/* The smallest price whose losses fit. All threads; whether the tables make sense. */
+__device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
+{
+    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
+    const int32_t *path_of = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s) + r.s->p[BS_CU_P_PATHS_AT].i);
+    const float share = r.knob < 0.0f ? 0.0f : r.knob > 1.0f ? 1.0f : r.knob;
+    int32_t low = 0, high = BS_CU_BUDGET_STEPS; /* the loss falls as the price rises */
+    uint64_t best;
+    for (int32_t v = 0; v < variants; v++) /* weights come from a file */
+        if (path_of[v] < 0 || path_of[v] >= r.d.paths)
+            return false;
+    if (r.rows <= BS_CU_ROUTE_STAGE / pitch)
+        bs_cu_stage_scores(r, 0, r.rows, pitch);
+    __syncthreads();
+    const uint64_t range = bs_cu_budget_range(r, &best), allowed = (uint64_t)((double)share * (double)range) + best;
+    while (low < high) {
+        const int32_t middle = (low + high) / 2;
+        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        const int32_t variant = bs_cu_budget_choice(r, l, bs_cu_budget_weight(low));
+        bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
+    }
+    if (threadIdx.x == 0)
+        *r.d.price = 12.0f - (float)low / 8.0f;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- kernels */
+
+/* A decision, by one block. */
+__device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    bool good = !isnan(r.knob);
+    (void)w;
+    if (threadIdx.x == 0)
+        *r.d.price = 0.0f;
+    if (s->p[BS_CU_P_FORCED].i)
+        bs_cu_decide_forced(r, 0, r.rows);
+    else if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_BUDGET)
+        good = bs_cu_decide_budget(r);
+    else if (good)
+        good = bs_cu_decide_rows(r, 0, r.rows);
+    if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_CAPACITY)
+        bs_cu_limit_capacity(r);
+    if (!good) {
+        __syncthreads(); /* others may still be choosing */
+        bs_cu_choose_none(r, 0, r.rows * r.d.per_row);
+        if (threadIdx.x == 0)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+    }
+    bs_cu_pack(r);
+    bs_cu_record_rows(r, 0, r.rows);
+    bs_cu_record_counts(r);
+}
+
+/* Chunk w.part of the rows: what they chose, how many of them each path got, and whether any of them failed. */
+__device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
+    bool good = !isnan(r.knob);
+    if (w.part == 0 && threadIdx.x == 0)
+        *r.d.price = 0.0f;
+    if (first >= r.rows && w.part > 0)
+        return;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->counts[p] = 0;
+    if (s->p[BS_CU_P_FORCED].i)
+        bs_cu_decide_forced(r, first, last);
+    else if (good)
+        good = bs_cu_decide_rows(r, first, last);
+    __syncthreads();
+    if (good)
+        bs_cu_count_choices(r, first * r.d.per_row, last * r.d.per_row);
+    else if (threadIdx.x == 0)
+        bs_cu_fail(t, s, BS_ERROR_DATA);
+    __syncthreads();
+    int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
+        chunk[p] = p < r.d.paths ? r.shared->counts[p] : !good;
+}
+
+/* What the caller's function chose. False: a path that there is not. */
+__device__ inline bool bs_cu_check_chosen(const bs_cu_router &r)
+{
+    bool bad = false;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        r.d.gates[row] = 1.0f;
+        bad = bad || r.d.chosen[row] < -1 || r.d.chosen[row] >= r.d.paths;
+    }
+    return __syncthreads_or(bad) == 0;
+}
+
+__device__ inline void bs_cu_pack_called(const bs_cu_router &r)
+{
+    if (!bs_cu_check_chosen(r)) {
+        bs_cu_choose_none(r, 0, r.rows);
+        if (threadIdx.x == 0)
+            bs_cu_fail(*r.t, r.s, BS_ERROR_DATA);
+    }
+    bs_cu_pack(r);
+    bs_cu_record_rows(r, 0, r.rows);
+    bs_cu_record_counts(r);
+}
+
+/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
+__device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
+{
+    const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->counts[p] = r.shared->of_warp[p] = 0;
+    bool failed = false;
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
+        const int32_t p = i % words;
+        int32_t all = 0, before = 0;
+        for (int32_t k = i / words; k < chunks; k += slices) {
+            const int32_t count = r.d.work[(int64_t)k * words + p];
+            all += count;
+            before += k < chunk ? count : 0;
+        }
+        if (p == r.d.paths) {
+            failed = failed || all > 0;
+        } else {
+            atomicAdd(&r.shared->counts[p], all);
+            atomicAdd(&r.shared->of_warp[p], before);
+        }
+    }
+    return __syncthreads_or(failed) != 0;
+}
+
+/* Chunk w.part of the rows finds its place behind the chunks before it; the first one writes what all need to know. */
+__device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
+    if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
+        return;
+    if (!s->p[BS_CU_P_LARGE].i) {
+        bs_cu_pack_called(r);
+        return;
+    }
+    const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + BS_CU_ROUTE_CHUNK - 1) / BS_CU_ROUTE_CHUNK);
+    if (failed) {
+        for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+            r.shared->counts[p] = r.shared->of_warp[p] = 0;
+        bs_cu_choose_none(r, first * r.d.per_row, last * r.d.per_row);
+    }
+    bs_cu_sum_counts(r);
+    if (w.part == 0) {
+        for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+            r.d.offsets[p] = r.shared->offsets[p];
+            if (p < r.d.paths)
+                r.d.counts[p] = r.shared->counts[p];
+        }
+        bs_cu_record_counts(r);
+    }
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->next[p] += r.shared->of_warp[p];
+    __syncthreads();
+    bs_cu_place_choices(r, first * r.d.per_row, last * r.d.per_row);
+    bs_cu_record_rows(r, first, last);
+}
+
+/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else 0. */
+__device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0; /* it counts all rows */
+    for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
+        const int64_t decided = (int64_t)(ahead + r) * d.per_row;
+        const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
+        const uint8_t *from = bs_cu_row(t, in, r);
+        uint8_t *to = bs_cu_row(t, out, r);
+        const bool given = path >= 0 && at < s->p[0].i;
+        if (out->dtype == BS_I32)
+            *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
+                                               : given                ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
+                                                                      : 0;
+        else
+            bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
+    }
+}
+
+/* The price at which a budget was kept; of a route that was decided ahead 0. */
+__device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    if (threadIdx.x == 0 && w.part == 0)
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, *bs_cu_decision_of(t, s->router).price);
+}
+
+#endif
+/* ==== end src/cuda/op_route.cuh =============================================================== */
+/* #include "cuda/op_segment.cuh" */
+/* ==== begin src/cuda/op_shape.cuh ============================================================= */
+/* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any
+ * type change their places.
+ * Relies on walk.cuh. Must never do arithmetic on elements, nor trust an index. */
+#ifndef BS_CUDA_OP_SHAPE
+#define BS_CUDA_OP_SHAPE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+__device__ inline bs_cu_deal bs_cu_deal_copy(const bs_device_operand *out, const bs_cu_work &w)
+{
+    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+}
+
+/* Moves a view by `by` along dimension d. */
+__device__ __forceinline__ void bs_cu_shift(bs_cu_view *v, int32_t d, int32_t by)
+{
+#pragma unroll
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        v->data += i == d ? (int64_t)by * v->stride[i] * bs_cu_bytes(v->dtype) : 0;
+}
+
+__device__ __forceinline__ int32_t bs_cu_dim(const bs_cu_view &v, int32_t d)
+{
+    return d == 0 ? v.dim[0] : d == 1 ? v.dim[1] : d == 2 ? v.dim[2] : v.dim[3];
+}
+
+/* Only the first `n` along dimension d. Rows and columns only of whole images. */
+__device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
+{
+#pragma unroll
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        v->dim[i] = i == d ? n : v->dim[i];
+    v->y1 = v->rank == 3 && d == 1 ? n : v->y1;
+    v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
+}
+
+/* p: axis. */
+static void bs_cu_concat_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_concat;
+    s->p[0].i += s->p[0].i < 0 ? n->out[0].rank : 0;
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    const int32_t axis = s->p[0].i;
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view y = bs_cu_open(t, out, r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (int32_t i = 0; i < s->n_in; i++) {
+            bs_cu_view v[2] = {y, bs_cu_open(t, bs_cu_in(t, s, i), r)};
+            const int32_t extent = bs_cu_dim(v[1], axis);
+            bs_cu_keep(&v[0], axis, extent);
+            bs_cu_copy_view(v, d.index, d.workers);
+            bs_cu_shift(&y, axis, extent);
+        }
+    }
+}
+
+/* p: axis, start. */
+static void bs_cu_slice_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_slice;
+    s->p[0].i += s->p[0].i < 0 ? n->out[0].rank : 0;
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    const int32_t axis = s->p[0].i, start = s->p[1].i;
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        if (bs_cu_dim(v[0], axis) > bs_cu_dim(v[1], axis) - start) { /* a symbol was bound below what the slice needs */
+            bs_cu_fail(t, s, BS_ERROR_SHAPE);
+            return;
+        }
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_shift(&v[1], axis, start);
+        bs_cu_copy_view(v, d.index, d.workers);
+    }
+}
+
+/* p: dimension d of the result is dimension p[d] of the operand. */
+static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t rank = n->out[0].rank;
+    bool given = rank < 2;
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        given = given || s->p[d].i != 0;
+    for (int32_t d = 0; d < rank && !given; d++)
+        s->p[d].i = d < rank - 2 ? d : 2 * rank - 3 - d;
+    s->kernel = BS_CU_transpose;
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        const int32_t a = v[1].stride[0], b = v[1].stride[1], c = v[1].stride[2], e = v[1].stride[3];
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+#pragma unroll
+        for (int32_t i = 0; i < BS_MAX_RANK; i++)
+            v[1].stride[i] = s->p[i].i == 0 ? a : s->p[i].i == 1 ? b : s->p[i].i == 2 ? c : e;
+        bs_cu_copy_view(v, d.index, d.workers);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- reshape */
+
+static void bs_cu_reshape_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_reshape;
+    bs_cu_cut(n, s);
+}
+
+__device__ inline int32_t bs_cu_reshape_count(const bs_cu_view &v)
+{
+    int32_t n = 1;
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        n *= d < v.rank ? v.dim[d] : 1;
+    return n;
+}
+
+/* Element number i in row-major order. */
+__device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
+{
+    int64_t at = 0;
+#pragma unroll
+    for (int32_t d = BS_MAX_RANK - 1; d >= 0; d--)
+        if (d < v.rank) {
+            const int32_t rest = i / v.dim[d];
+            at += (int64_t)(i - rest * v.dim[d]) * v.stride[d];
+            i = rest;
+        }
+    return at;
+}
+
+/* Makes one line of what is one. */
+__device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
+{
+    int32_t step = 1;
+    bool dense = true;
+#pragma unroll
+    for (int32_t d = BS_MAX_RANK - 1; d >= 0; d--)
+        if (d < v->rank) {
+            dense = dense && (v->dim[d] == 1 || v->stride[d] == step);
+            step *= v->dim[d];
+        }
+    if (!dense)
+        return false;
+    v->rank = 1;
+    v->dim[0] = count;
+    v->stride[0] = 1;
+    return true;
+}
+
+__device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        const int32_t n = bs_cu_reshape_count(v[0]);
+        if (n != bs_cu_reshape_count(v[1])) {
+            bs_cu_fail(t, s, BS_ERROR_SHAPE);
+            return;
+        }
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_view line[2] = {v[0], v[1]};
+        if (bs_cu_reshape_line(&line[0], n) && bs_cu_reshape_line(&line[1], n)) {
+            bs_cu_copy_view(line, d.index, d.workers);
+            continue;
+        }
+        const bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
+        for (int32_t i = d.index; i < n; i += d.workers) {
+            const int64_t at[2] = {bs_cu_reshape_at(v[0], i), bs_cu_reshape_at(v[1], i)};
+            copy.one(at);
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- pad */
+
+/* The border's value as it is stored; values out of a type's range are its nearest end. */
+static uint32_t bs_cu_pad_border(int32_t dtype, float value)
+{
+    const float whole = rintf(value);
+    const int32_t code = whole >= 2147483648.0f ? INT32_MAX : whole > -2147483648.0f ? (int32_t)whole : INT32_MIN;
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    switch (dtype) {
+    case BS_F32: return bits;
+    case BS_F16: return bs_f32_to_f16(value);
+    case BS_BF16: return bs_f32_to_bf16(value);
+    case BS_I32: return (uint32_t)code;
+    case BS_I8: return (uint32_t)bs_clamp_i32(code, -128, 127);
+    default: return (uint32_t)bs_clamp_i32(code, 0, dtype == BS_U8 ? 255 : 65535);
+    }
+}
+
+/* p: top, bottom, left, right, value, edge; [4] becomes the border as it is stored. */
+static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_pad;
+    s->p[4].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[4].f);
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t top = s->p[0].i, left = s->p[2].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bs_cu_copy copy = bs_cu_copy_between(y, x);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+            const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
+            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
+                                   (int64_t)k.c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
+            if (s->p[5].i || (sy == k.y - top && sx == k.x - left))
+                copy.one(at);
+            else
+                bs_cu_store_one(copy.to, copy.to_bytes, at[0], (uint32_t)s->p[4].i);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- pixel shuffle */
+
+/* p: r. */
+static void bs_cu_pixel_shuffle_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_pixel_shuffle;
+    bs_cu_cut(n, s);
+}
+
+static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_pixel_unshuffle;
+    bs_cu_cut(n, s);
+}
+
+/* floor(v / r), by a shift where r is a power of two; r <= 64 x 64. */
+__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
+{
+    if ((r & (r - 1)) == 0)
+        return v >> (31 - __clz(r));
+    return v >= 0 ? v / r : -1 - (-1 - v) / r;
+}
+
+/* Goes over the result, so that it is written in order. */
+__device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bs_cu_copy copy = bs_cu_copy_between(y, x);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+            const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f), c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
+            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
+                                   (int64_t)c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
+            copy.one(at);
+        }
+    }
+}
+
+__device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bs_cu_copy copy = bs_cu_copy_between(y, x);
+        if (x.frame_h % f != 0 || x.frame_w % f != 0) { /* rows would be missing */
+            bs_cu_fail(t, s, BS_ERROR_SHAPE);
+            return;
+        }
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+            const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f), j = phase - i * f;
+            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
+                                   (int64_t)c * x.stride[0] + (int64_t)(k.y * f + i) * x.stride[1] + (int64_t)(k.x * f + j) * x.stride[2]};
+            copy.one(at);
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- gather_rows */
+
+static void bs_cu_gather_rows_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_gather_rows;
+    bs_cu_cut(n, s);
+}
+
+/* Copies the rows of the table one after the other, all threads on each, four elements at a time where a row is a line. */
+__device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y, const bs_cu_view &table,
+                                            const bs_cu_view &indices, int32_t index, int32_t threads)
+{
+    bs_cu_view row[2] = {y, table};
+    bs_cu_keep(&row[0], 0, 1);
+    row[0].y0 = row[0].x0 = 0;
+    const bs_cu_walk<2> k = bs_cu_walk_over(row);
+    const bs_cu_copy copy = bs_cu_copy_between(y, table);
+    const bool line = k.count[2] == 1 && k.count[1] == 1 && k.count[0] == 1;
+    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) &&
+                      bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    const int32_t unit = four ? 4 : 1, units = k.count[3] / unit * k.count[2] * k.count[1] * k.count[0];
+    /* m, i: row of the result, and unit of the row, without dividing again */
+    int32_t m = units > 0 ? index / units : y.dim[0], i = units > 0 ? index % units : 0;
+    const int32_t dm = units > 0 ? threads / units : 0, di = units > 0 ? threads % units : 0;
+    while (m < y.dim[0]) {
+        const int32_t from = reinterpret_cast<const int32_t *>(indices.data)[(int64_t)m * indices.stride[0]];
+        if (from < 0 || from >= table.dim[0]) {
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+            return;
+        }
+        int64_t at[2] = {(int64_t)m * y.stride[0] + k.at[0], (int64_t)from * table.stride[0] + k.at[1]};
+        const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2, i1 = line ? 0 : i / c3 / c2;
+#pragma unroll
+        for (int32_t o = 0; o < 2; o++)
+            at[o] += (int64_t)i3 * (k.step[o][3] * unit) + (int64_t)i2 * k.step[o][2] + (int64_t)i1 * k.step[o][1];
+        if (four)
+            copy.four(at);
+        else
+            copy.one(at);
+        i += di;
+        const int32_t carry = i >= units;
+        i -= carry ? units : 0;
+        m += dm + carry;
+    }
+}
+
+/* Operands: indices, table. */
+__device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open(t, out, r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index, d.workers);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_shape.cuh =============================================================== */
 
 /* Ops with kernels, by name. */
-#define BS_CU_OPS(X) X(activation)
+#define BS_CU_OPS(X)                                                       \
+    X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                 \
+    X(add) X(sub) X(mul) X(convert)                                        \
+    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
+    X(softmax) X(layer_norm) X(argmax) X(topk)                             \
+    X(pool2d) X(resize) X(patch_features)                                  \
+    X(conv2d) X(deconv2d)                                                  \
+    X(linear) X(matmul) X(attention) X(segment_spread) X(segment_reduce)
 
 struct bs_cu_column {
     const char *op;
@@ -1304,6 +7145,7 @@ static const bs_cu_column bs_cu_columns[] = {
 #define BS_CU_COLUMN(name) {#name, bs_cu_##name##_describe},
     BS_CU_OPS(BS_CU_COLUMN)
 #undef BS_CU_COLUMN
+    {"reduce", bs_cu_reduce_axis_describe}, /* as a kernel, reduce is what a gather does */
 };
 
 /* Moves and decisions have their kernel already; an op is looked up. */
@@ -1577,13 +7419,14 @@ static void bs_cu_ring(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). */
 struct bs_cu_launch {
     int32_t kernel, first, count;
+    int32_t instr;    /* the first instruction it belongs to, at top level */
     int32_t callback; /* the router that asks the caller before this, or 0 */
-    int64_t blocks;   /* that have something to do, at most */
+    int32_t blocks;   /* that have something to do, at most */
 };
 
 struct bs_cu_launches {
     bs_cu_launch *list;
-    int32_t count, room;
+    int32_t count, room, instr;
 };
 
 /* -------------------------------------------------------------------------------------------------- steps */
@@ -1735,7 +7578,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
-    const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i};
+    const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
     if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
         bs_cu_describe_step(&n, s);
 }
@@ -1781,19 +7624,21 @@ static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kern
     launch->first = first;
     launch->count = count;
     launch->callback = 0;
-    launch->blocks = blocks;
+    launch->instr = to->instr;
+    launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
-/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. */
+/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows too:
+ * it says so. */
 static void bs_cu_launch_route(bs_cu_lowering *l, bs_cu_launches *to, int32_t step)
 {
     bs_device_step *s = &l->steps[step];
     const bs_route_desc *d = l->graph->routers[s->router].desc;
-    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced;
-    if (s->kernel == BS_CU_route_rows)
-        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, bs_cu_most_pieces(l, step, 1));
-    bs_cu_add_launch(l, to, s->kernel == BS_CU_route_rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1,
-                     s->kernel == BS_CU_route_rows || asks ? bs_cu_most_pieces(l, step, 1) : 1);
+    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced, rows = s->kernel == BS_CU_route_rows;
+    const int64_t pieces = bs_max_i64(bs_cu_most_pieces(l, step, 1), 1);
+    if (rows)
+        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, pieces);
+    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? pieces : 1);
     if (asks)
         to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
 }
@@ -1850,16 +7695,18 @@ static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t r
 static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
     const bs_plan *p = l->plan;
+    const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
     int32_t n_parts = 0;
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
+        to->instr = at;
         if (p->instrs[at].kind == BS_INSTR_REGION) {
             bs_cu_launch_region(l, to, p->instrs[at].node, parts, &n_parts);
             at++;
             continue;
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
-        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION; at++)
+        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION && (l->n_steps == first || together); at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }
@@ -2018,7 +7865,7 @@ __global__ void __launch_bounds__(256) bs_cu_region(const bs_cu_program program,
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
-    t.scratch = shared + BS_CU_WORKSPACE;
+    t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
     for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
         const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */
@@ -2088,7 +7935,7 @@ struct bs_cu_device {
     bool own_memory, own_pinned, own_stream;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
-    bool integrated;
+    bool integrated, conditional;
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -2211,6 +8058,8 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->multiprocessors = bs_cu_attribute(d->index, cudaDevAttrMultiProcessorCount);
     d->shared_bytes = bs_cu_attribute(d->index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
     d->integrated = bs_cu_attribute(d->index, cudaDevAttrIntegrated) != 0;
+    bs_cuda_facts facts;
+    d->conditional = bs_cuda_facts_get(d->index, &facts, NULL) == BS_OK && facts.conditional;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);
@@ -2227,14 +8076,51 @@ extern "C" void bs_cuda_close(bs_device *device)
 #endif
 /* ==== end src/cuda/device.cuh ================================================================= */
 /* ==== begin src/cuda/session.cuh ============================================================== */
-/* session.cuh - a session on a GPU: its tables and weights there, runs queued and waited for.
+/* session.cuh - what the library calls: a run begins, goes through its instructions, ends, and is waited for.
  *
- * Tables are written in pinned memory when extents or buffers change, and copied; a run itself is launches and copies on
- * one stream. The host waits only where it must hand something back: at the end of a run, for a callback, and before it
- * writes pinned memory that a copy may still read.
- * Relies on device.cuh, launch.cuh and device.h. Must never allocate. */
+ * A run is launches and copies on one stream. The host waits where it must hand something back: at the end, for a
+ * callback, where weights come and go, and before it writes pinned memory that a copy may still read.
+ * Relies on graph.cuh and slots.cuh. Must never wait between input and output of a resident model. */
 #ifndef BS_CUDA_SESSION
 #define BS_CUDA_SESSION
+
+/* ==== begin src/cuda/graph.cuh ================================================================ */
+/* graph.cuh - how the launches of a run reach the device: its *lowering*.
+ *
+ *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
+ *   GRAPH        the same, captured once as a CUDA graph: one launch a run
+ *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
+ *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
+ *
+ * All read the same counts in the device's memory, so results are the same bytes. Relies on run.cuh.
+ * Must never need what the toolkit or the driver does not have. */
+#ifndef BS_CUDA_GRAPH
+#define BS_CUDA_GRAPH
+
+/* ==== begin src/cuda/run.cuh ================================================================== */
+/* run.cuh - one launch at a time, and what routers ask their callers.
+ * The host waits only for a callback. Relies on tables.cuh. Must never let a count decide what is launched. */
+#ifndef BS_CUDA_RUN
+#define BS_CUDA_RUN
+
+/* ==== begin src/cuda/tables.cuh =============================================================== */
+/* tables.cuh - the tables of a run, written in pinned memory when extents or buffers change, and copied.
+ * Relies on bind.cuh and lower_step.cuh. Must never write what a copy may still read. */
+#ifndef BS_CUDA_TABLES
+#define BS_CUDA_TABLES
+
+/* ==== begin src/cuda/bind.cuh ================================================================= */
+/* bind.cuh - the caller's buffers: in place where the device can read them, else through a dense copy.
+ * Relies on state.cuh. Must never write a buffer that the graph only reads. */
+#ifndef BS_CUDA_BIND
+#define BS_CUDA_BIND
+
+/* ==== begin src/cuda/state.cuh ================================================================ */
+/* state.cuh - what the backend knows of a session, where it keeps that, and waiting for the device.
+ * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
+ * Relies on device.cuh and lower_step.cuh. Must never allocate. */
+#ifndef BS_CUDA_STATE
+#define BS_CUDA_STATE
 
 /* #include "cuda/device.cuh" */
 /* #include "cuda/launch.cuh" */
@@ -2247,8 +8133,14 @@ struct bs_device_session {
     uint8_t *pinned;
     bs_cu_program program;
     cudaEvent_t done;
+    cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
+    int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
-    bs_status failed; /* while queueing */
+    int32_t lowering; /* bs_lowering */
+    bool capturing, replays, no_graph;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t last; /* of what was captured */
     int threads;      /* of a block */
     uint64_t shared;  /* of a region */
     bs_cu_launches launches;
@@ -2302,7 +8194,9 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     uint64_t most = 0;
     for (int32_t k = 0; k < s->client->plan->n_parts; k++)
         most = most > s->client->plan->parts[k].scratch_bytes ? most : s->client->plan->parts[k].scratch_bytes;
-    s->shared = most + BS_CU_WORKSPACE;
+    s->program.scratch = s->memory + s->layout.scratch;
+    s->program.scratch_bytes = s->layout.scratch_bytes;
+    s->shared = (s->layout.scratch_bytes ? 0 : most) + BS_CU_WORKSPACE;
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)
@@ -2312,16 +8206,19 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
                        "asking for shared memory", error);
 }
 
-static void bs_cu_session_close(bs_device_session *s)
+static void bs_cu_state_close(bs_device_session *s)
 {
     if (s->in_flight)
         cudaStreamSynchronize(s->device->stream);
+    for (int32_t k = 0; k < s->n_lanes; k++)
+        cudaStreamDestroy(s->lanes[k]);
+    s->n_lanes = 0;
     if (s->has_event)
         cudaEventDestroy(s->done);
     s->has_event = s->in_flight = false;
 }
 
-static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
+static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
                                     bs_device_session **session, bs_error *error)
 {
     bs_device_layout layout;
@@ -2334,6 +8231,7 @@ static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *c
     s->memory = memory;
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
+    s->lowering = client->plan->desc.lowering;
     bs_cu_session_program(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     if (status == BS_OK)
@@ -2343,7 +8241,11 @@ static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *c
     if (status == BS_OK)
         status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
     s->has_event = status == BS_OK;
+    for (; status == BS_OK && bs_plan_streams(client->plan) && s->n_lanes < client->plan->lanes; s->n_lanes += status == BS_OK)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
     *session = s;
+    if (status != BS_OK)
+        bs_cu_state_close(s);
     return status;
 }
 
@@ -2362,6 +8264,12 @@ static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
     return bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
 }
 
+static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
+{
+    const bs_status status = bs_cu_mark(s, error);
+    return status == BS_OK ? bs_cu_settle(s, error) : status;
+}
+
 static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 {
     return bs_cu_settle(s, error) == BS_OK ? s->pinned + s->layout.loading : NULL;
@@ -2375,7 +8283,8 @@ static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uin
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }
 
-/* ------------------------------------------------------------------------------------------------- binding */
+#endif
+/* ==== end src/cuda/state.cuh ================================================================== */
 
 /* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
 static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *error)
@@ -2451,6 +8360,14 @@ static bool bs_cu_writes(const bs_device_session *s, int32_t node)
     return s->at[node].staged && !bs_node_is(&s->client->graph->nodes[node], &bs_op_input);
 }
 
+/* The caller's inputs into pinned memory. */
+static void bs_cu_pack_inputs(bs_device_session *s)
+{
+    for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
+        if (bs_cu_reads(s, n))
+            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
+}
+
 /* Staged buffers to the device, or back into pinned memory. */
 static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
 {
@@ -2461,8 +8378,6 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
         uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
         uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
         const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
-        if (in)
-            bs_cu_pack(&s->client->bound[n], pinned, false);
         status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->device->stream)
                                 : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->device->stream),
                              in ? "copying inputs to the device" : "copying outputs from the device", error);
@@ -2470,7 +8385,8 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------------- tables */
+#endif
+/* ==== end src/cuda/bind.cuh =================================================================== */
 
 static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
 {
@@ -2566,54 +8482,525 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     return bs_cu_upload(s, 0, s->layout.segments_at, error);
 }
 
-/* --------------------------------------------------------------------------------------------------- runs */
+#endif
+/* ==== end src/cuda/tables.cuh ================================================================= */
 
 static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLastError(), "launching a kernel", error); }
 
-static bs_status bs_cu_queue(bs_device_session *s, bs_error *error)
+/* Copies between pinned and device memory, and then waits. */
+static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
+{
+    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->device->stream), "asking the device", error);
+    if (status == BS_OK)
+        status = bs_cu_mark(s, error);
+    return status == BS_OK ? bs_cu_settle(s, error) : status;
+}
+
+/* Rows of a domain that a router may have made, and the first of them where rows of all paths are. */
+static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
+{
+    const bs_domain *d = &s->client->graph->domains[domain];
+    bs_device_decision made;
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    *rows = s->client->domains[domain].count;
+    *first = 0;
+    if (d->kind != BS_DOMAIN_PATH)
+        return BS_OK;
+    bs_device_decision_place(s->client->plan, d->router, &made);
+    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + made.offsets + 4 * (size_t)d->path, 8, error);
+    *first = told[0];
+    *rows = told[1] - told[0];
+    return status;
+}
+
+static bool bs_cu_answer_is_sound(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, const int32_t *chosen, float *gates)
+{
+    for (int32_t r = 0; r < rows; r++) {
+        gates[r] = 1.0f;
+        if (chosen[r] < -1 || chosen[r] >= desc->paths)
+            return false;
+    }
+    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
+        if (isnan(static_cast<const float *>(scores->data)[i]))
+            return false;
+    return true;
+}
+
+/* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
+static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const bs_router_info *info = &c->graph->routers[l->callback];
+    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + l->first;
+    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+    uint8_t *asked = s->pinned + s->layout.asked;
+    const size_t width = 4 * (size_t)score->dim[0];
+    bs_device_decision d;
+    int32_t first, rows;
+    bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
+    if (!c->callbacks[l->callback].function)
+        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
+    if (status != BS_OK || rows == 0)
+        return status;
+    status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
+                                           (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
+                         "copying scores from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_session_settle(s, error);
+    if (status != BS_OK)
+        return status;
+    const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
+    int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
+    float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
+    memset(chosen, 0xff, 4 * (size_t)rows);
+    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (status == BS_OK && !bs_cu_answer_is_sound(info->desc, &view, rows, chosen, gates))
+        status = BS_ERROR_DATA;
+    if (status != BS_OK)
+        return bs_fail(error, status, "route \"%s\": %s", info->desc->name, bs_status_text(status));
+    bs_device_decision_place(c->plan, l->callback, &d);
+    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d.chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
+                         "copying an answer to the device", error);
+    return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
+}
+
+static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->device->stream;
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, stream, s->program, s->client->graph->n_routers);
+    bs_status status = BS_OK;
+    if (l->callback)
+        status = bs_cu_ask(s, l, error);
+    if (l->blocks == 0 || status != BS_OK)
+        return status;
+    if (l->kernel == BS_CU_none)
+        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
+                  l->count);
+    else
+        bs_cu_launch_kernel(s->program, *l, s->threads, stream);
+    return bs_cu_launched(error);
+}
+
+#endif
+/* ==== end src/cuda/run.cuh ==================================================================== */
+
+#define BS_CU_CONDITIONAL (CUDART_VERSION >= 12040)
+
+/* Whether any step of a stretch has rows: 1 in *any, and for the node that decides by it. */
+#if BS_CU_CONDITIONAL
+typedef cudaGraphConditionalHandle bs_cu_handle;
+#else
+typedef unsigned long long bs_cu_handle;
+#endif
+
+__global__ void bs_cu_anybody(const bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+{
+    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    bool mine = false;
+    for (int32_t k = (int32_t)threadIdx.x; k < count; k += (int32_t)blockDim.x)
+        mine = mine || bs_cu_count(t, program.steps[first + k].domain) > 0;
+    const bool some = __syncthreads_or(mine) != 0 && program.status[0] == 0;
+    if (threadIdx.x != 0)
+        return;
+    *any = some;
+#if BS_CU_CONDITIONAL
+    if (decides)
+        cudaGraphSetConditional(handle, some);
+#else
+    (void)handle, (void)decides;
+#endif
+}
+
+/* How many launches from number `at` on are of steps on paths only, none of them a decision. */
+static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
+{
+    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned + s->layout.steps_at);
+    int32_t count = 0;
+    for (; at + count < end; count++) {
+        const bs_cu_launch *l = &s->launches.list[at + count];
+        const bool decides = l->kernel == BS_CU_route || l->kernel == BS_CU_route_rows || l->kernel == BS_CU_route_pack;
+        if (l->kernel == BS_CU_none || decides)
+            return count;
+        for (int32_t k = l->first; k < l->first + l->count; k++)
+            if (s->client->graph->domains[steps[k].domain].kind != BS_DOMAIN_PATH)
+                return count;
+    }
+    return count;
+}
+
+static void bs_cu_stretch_steps(const bs_device_session *s, int32_t at, int32_t count, int32_t *first, int32_t *steps)
+{
+    *first = s->launches.list[at].first;
+    *steps = 0;
+    for (int32_t k = at; k < at + count; k++)
+        *steps += s->launches.list[k].count;
+}
+
+static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t k = first; k < end && status == BS_OK; k++)
+        status = bs_cu_run_launch(s, &s->launches.list[k], error);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------- capture */
+
+static void bs_cu_drop_graph(bs_device_session *s)
+{
+    if (s->exec)
+        cudaGraphExecDestroy(s->exec);
+    if (s->graph)
+        cudaGraphDestroy(s->graph);
+    s->exec = NULL;
+    s->graph = NULL;
+    s->last = NULL;
+}
+
+/* What is queued from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
+{
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL)
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
+                                                         cudaStreamCaptureModeThreadLocal),
+                           "capturing", error);
+#endif
+    return bs_cu_check(cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
+}
+
+static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
+{
+    cudaGraph_t captured = NULL;
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL) {
+        cudaStreamCaptureStatus active;
+        const cudaGraphNode_t *nodes = NULL;
+        size_t count = 0;
+#if CUDART_VERSION >= 13000
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->device->stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+#else
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->device->stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+#endif
+        if (status == BS_OK && count == 1)
+            s->last = nodes[0];
+    }
+#endif
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    if (s->lowering != BS_LOWER_CONDITIONAL)
+        s->graph = captured;
+    return status == BS_OK ? ended : status;
+}
+
+#if BS_CU_CONDITIONAL
+/* The body of an IF node behind what was captured; its condition is `handle`. */
+static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
+{
+    cudaGraphNodeParams params = {};
+    cudaGraphNode_t node;
+    params.type = cudaGraphNodeTypeConditional;
+    params.conditional.handle = handle;
+    params.conditional.type = cudaGraphCondTypeIf;
+    params.conditional.size = 1;
+#if CUDART_VERSION >= 13000
+    const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0, &params);
+#else
+    const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, s->last ? 1 : 0, &params);
+#endif
+    if (e == cudaSuccess) {
+        s->last = node;
+        *body = params.conditional.phGraph_out[0];
+    }
+    return bs_cu_check(e, "adding an IF node", error);
+}
+
+static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
+{
+    cudaGraph_t same = NULL;
+    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+                                   "capturing a branch", error);
+    if (status != BS_OK)
+        return status;
+    status = bs_cu_run_launches(s, at, at + count, error);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    return status == BS_OK ? ended : status;
+}
+
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    cudaGraphConditionalHandle handle;
+    cudaGraph_t body = NULL;
+    int32_t first, steps;
+    bs_cu_stretch_steps(s, at, count, &first, &steps);
+    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
+    if (status != BS_OK)
+        return status;
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
+    status = bs_cu_launched(error);
+    if (status == BS_OK)
+        status = bs_cu_capture_close(s, error);
+    s->capturing = s->capturing && status == BS_OK;
+    if (status == BS_OK)
+        s->capturing = false;
+    if (status == BS_OK)
+        status = bs_cu_add_if(s, handle, &body, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_body(s, body, at, count, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+#else
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    return bs_cu_run_launches(s, at, at + count, error);
+}
+#endif
+
+/* The host waits for the answer. */
+static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    int32_t first, steps;
+    bs_cu_stretch_steps(s, at, count, &first, &steps);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
     bs_status status = bs_cu_launched(error);
-    for (int32_t k = 0; k < s->launches.count && status == BS_OK; k++) {
-        const bs_cu_launch *l = &s->launches.list[k];
-        if (l->blocks == 0)
-            continue;
-        if (l->kernel == BS_CU_none)
-            BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i64(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program,
-                      l->first, l->count);
+    if (status == BS_OK)
+        status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
+    return status == BS_OK && told[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
+}
+
+/* Launches [first, end) as the lowering says. */
+static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    const bool asks = s->lowering == BS_LOWER_HOST, decides = s->lowering == BS_LOWER_CONDITIONAL && s->capturing;
+    bs_status status = BS_OK;
+    for (int32_t k = first; k < end && status == BS_OK;) {
+        const int32_t stretch = asks || decides ? bs_cu_stretch(s, k, end) : 0;
+        if (stretch == 0)
+            status = bs_cu_run_launch(s, &s->launches.list[k], error);
         else
-            bs_cu_launch_kernel(s->program, *l, s->threads, stream);
-        status = bs_cu_launched(error);
+            status = asks ? bs_cu_run_asked(s, k, stretch, error) : bs_cu_run_if(s, k, stretch, error);
+        k += stretch > 0 ? stretch : 1;
     }
     return status;
 }
 
-static bs_status bs_cu_session_submit(bs_device_session *s, bs_error *error)
+/* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
+static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
+{
+    for (int32_t k = 0; k < s->launches.count; k++)
+        if (s->launches.list[k].callback)
+            return false;
+    if (bs_plan_streams(s->client->plan) || s->no_graph)
+        return false;
+    return s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+}
+
+static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
+{
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL)
+        status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
+#endif
+    s->last = NULL;
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+
+/* What was captured is launched from now on. */
+static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
+{
+    bs_status status = bs_cu_capture_close(s, error);
+    s->capturing = false;
+#if CUDART_VERSION >= 12000
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
+#else
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
+#endif
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+    return status;
+}
+
+/* After a failure while capturing: the stream is as before, and graphs are not tried again. */
+static void bs_cu_graph_give_up(bs_device_session *s)
+{
+    cudaGraph_t captured = NULL;
+    if (s->capturing && cudaStreamEndCapture(s->device->stream, &captured) == cudaSuccess && captured && captured != s->graph)
+        cudaGraphDestroy(captured);
+    cudaGetLastError();
+    bs_cu_drop_graph(s);
+    s->capturing = false;
+    s->no_graph = true;
+}
+
+#endif
+/* ==== end src/cuda/graph.cuh ================================================================== */
+/* ==== begin src/cuda/slots.cuh ================================================================ */
+/* slots.cuh - weights that come and go: where a unit is, the tiles of one part, what the host learns of a decision, and
+ * copies into slots.
+ *
+ * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies are
+ * over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
+#ifndef BS_CUDA_SLOTS
+#define BS_CUDA_SLOTS
+
+/* #include "cuda/run.cuh" */
+
+static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
+{
+    const bs_part *p = &s->client->plan->parts[part];
+    int32_t at = 0; /* in the table: parts with steps, region by region */
+    for (int32_t k = 0; k < s->launches.count; k++)
+        if (s->launches.list[k].kernel == BS_CU_none && s->client->plan->instrs[s->launches.list[k].instr].node == p->region)
+            at = s->launches.list[k].first;
+    for (int32_t k = 0; k < part; k++)
+        at += s->client->plan->parts[k].region == p->region && s->client->plan->parts[k].count > 0;
+    const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count, s->client->plan->domains[p->domain].tile_rows);
+    const bs_cu_launch l = {BS_CU_none, at, 1, 0, 0, (int32_t)tiles};
+    return bs_cu_run_launch(s, &l, error);
+}
+
+/* What was queued is over whenever this is called: the number may be written. */
+static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
+{
+    const uint64_t at = s->layout.units_at + (uint64_t)unit * sizeof(uint64_t);
+    *reinterpret_cast<uint64_t *>(s->pinned + s->layout.tables_pinned + at) = (uint64_t)(uintptr_t)weights;
+    return bs_cu_upload(s, at, sizeof(uint64_t), error);
+}
+
+/* The status of the run so far, then the counts. */
+static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node, bs_error *error)
+{
+    bs_device_decision d;
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    bs_device_decision_place(s->client->plan, router, &d);
+    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->device->stream),
+                                   "copying the status from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d.counts, (size_t)d.paths * sizeof *told,
+                                             cudaMemcpyDeviceToHost, s->device->stream),
+                             "copying a decision from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_session_settle(s, error);
+    if (status != BS_OK)
+        return status;
+    memcpy(counts, told + 2, (size_t)d.paths * sizeof *counts);
+    *node = told[0] ? told[1] : *node;
+    return (bs_status)told[0];
+}
+
+static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
+    return status == BS_OK ? bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL) : status;
+}
+
+#endif
+/* ==== end src/cuda/slots.cuh ================================================================== */
+
+/* ---------------------------------------------------------------------------------------------------- run */
+
+/* What comes before the first instruction, on the stream. */
+static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
+{
+    bs_status status = BS_OK;
+    if (s->has_segments)
+        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
+    if (status == BS_OK)
+        status = bs_cu_copy_bound(s, true, error);
+    if (status != BS_OK)
+        return status;
+    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
+    return bs_cu_launched(error);
+}
+
+static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
+{
+    const bs_status status = bs_cu_copy_bound(s, false, error);
+    if (status != BS_OK)
+        return status;
+    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
+                                       cudaMemcpyDeviceToHost, s->device->stream),
+                       "copying decisions from the device", error);
+}
+
+static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    int32_t a = 0, b;
+    while (a < s->launches.count && s->launches.list[a].instr < first)
+        a++;
+    for (b = a; b < s->launches.count && s->launches.list[b].instr < end;)
+        b++;
+    return s->replays ? BS_OK : bs_cu_run_lowered(s, a, b, error);
+}
+
+/* A run that is like the last one is that one's graph, launched again. */
+static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
 {
     const bool same = bs_cu_is_lowered(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    s->replays = false;
     if (status == BS_OK && (!same || s->any_staged || s->has_segments))
         status = bs_cu_settle(s, error);
-    if (status == BS_OK && !same)
+    if (status == BS_OK && !same) {
+        bs_cu_drop_graph(s);
         status = bs_cu_write_tables(s, error);
-    if (status == BS_OK && s->has_segments) {
-        bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
-        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
     }
+    if (status != BS_OK)
+        return status;
+    bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
+    bs_cu_pack_inputs(s);
+    s->replays = s->exec != NULL;
+    if (s->replays)
+        return bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+    if (bs_cu_wants_graph(s, same) && bs_cu_graph_begin(s, NULL) != BS_OK)
+        bs_cu_graph_give_up(s);
+    return bs_cu_queue_begin(s, error);
+}
+
+/* Without a graph after all: nothing of the run has been queued so far. */
+static bs_status bs_cu_run_again(bs_device_session *s, bs_error *error)
+{
+    bs_cu_graph_give_up(s);
+    bs_status status = bs_cu_queue_begin(s, error);
     if (status == BS_OK)
-        status = bs_cu_copy_bound(s, true, error);
-    if (status == BS_OK)
-        status = bs_cu_queue(s, error);
-    if (status == BS_OK)
-        status = bs_cu_copy_bound(s, false, error);
-    if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
-                                             cudaMemcpyDeviceToHost, s->device->stream),
-                             "copying decisions from the device", error);
+        status = bs_cu_run_lowered(s, 0, s->launches.count, error);
+    return status == BS_OK ? bs_cu_queue_end(s, error) : status;
+}
+
+static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
+{
+    const bool captures = s->capturing;
+    bs_status status = s->replays ? BS_OK : bs_cu_queue_end(s, error);
+    if (captures && (status != BS_OK || bs_cu_graph_end(s, NULL) != BS_OK))
+        status = bs_cu_run_again(s, error);
     const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
     return status == BS_OK ? marked : status;
 }
+
+static bs_status bs_cu_session_lower(bs_device_session *s, int32_t lowering, bs_error *error)
+{
+    const bs_status status = bs_cu_settle(s, error);
+    if (lowering == BS_LOWER_CONDITIONAL && !s->device->conditional)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
+    bs_cu_drop_graph(s);
+    s->lowering = lowering;
+    s->no_graph = false;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------- the end */
 
 /* What routers decided, for bs_decision_get. */
 static void bs_cu_tell(bs_device_session *s)
@@ -2666,8 +9053,17 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
     return bs_cu_mark(s, NULL);
 }
 
-const bs_device_api bs_cu_api = {bs_cu_session_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
-                                        bs_cu_session_zero, bs_cu_session_submit, bs_cu_session_wait};
+static void bs_cu_session_close(bs_device_session *s)
+{
+    bs_cu_settle(s, NULL);
+    bs_cu_drop_graph(s);
+    bs_cu_state_close(s);
+}
+
+const bs_device_api bs_cu_api = {bs_cu_state_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
+                                        bs_cu_session_zero, bs_cu_session_lower, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
+                                        bs_cu_session_wait, bs_cu_session_part, bs_cu_session_place, bs_cu_session_learn,
+                                        bs_cu_session_settle, bs_cu_session_copy};
 
 #endif
 /* ==== end src/cuda/session.cuh ================================================================ */

@@ -4,12 +4,6 @@
 #include "cuda/program.cuh"
 #include "cuda/kernels.cuh"
 #include "cuda/lower.cuh"
-
-#include "cuda/op_move.cuh"
-#include "cuda/op_route.cuh"
-#include "cuda/op_elementwise.cuh"
-#include "cuda/tensor.cuh"
-#include "cuda/op_conv.cuh"
 #include "cuda/ops.cuh"
 
 #include "cuda/lower_operand.cuh"

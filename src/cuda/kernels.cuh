@@ -11,9 +11,21 @@
     /* what was decided: op_route.cuh */                 \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \
-    X(activation)                                        \
+    X(activation) X(prelu) X(clip) X(affine) X(batch_norm) \
+    /* op_binary.cuh, op_convert.cuh */                  \
+    X(add) X(sub) X(mul) X(convert) X(sr_store)          \
+    /* op_shape.cuh */                                   \
+    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
+    /* op_lines.cuh; reduce_axis is the op reduce */     \
+    X(softmax) X(layer_norm) X(reduce_axis) X(argmax) X(topk) \
+    /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
     /* op_conv.cuh */                                    \
-    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d)
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d) \
+    /* op_linear.cuh, op_matmul.cuh */                   \
+    X(linear) X(linear_tensor) X(matmul)                 \
+    /* op_attention.cuh, op_segment.cuh */               \
+    X(attention) X(segment_spread) X(segment_reduce)
 
 /* They see all rows of a router at once: op_route.cuh. */
 #define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)

@@ -19,6 +19,7 @@ struct bs_cu_node {
     const void *params;
     const bs_device_operand *in, *out; /* as they are in this run */
     const bs_instr *instr;
+    const int64_t *dims; /* [dims] of this run */
 };
 
 /* Fills step->kernel, p, and where it is not one: batch, parts. The rest is filled already. */

@@ -171,7 +171,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
-    const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i};
+    const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
     if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
         bs_cu_describe_step(&n, s);
 }
@@ -221,16 +221,17 @@ static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kern
     launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
-/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. */
+/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows too:
+ * it says so. */
 static void bs_cu_launch_route(bs_cu_lowering *l, bs_cu_launches *to, int32_t step)
 {
     bs_device_step *s = &l->steps[step];
     const bs_route_desc *d = l->graph->routers[s->router].desc;
-    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced;
-    if (s->kernel == BS_CU_route_rows)
-        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, bs_cu_most_pieces(l, step, 1));
-    bs_cu_add_launch(l, to, s->kernel == BS_CU_route_rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1,
-                     s->kernel == BS_CU_route_rows || asks ? bs_cu_most_pieces(l, step, 1) : 1);
+    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced, rows = s->kernel == BS_CU_route_rows;
+    const int64_t pieces = bs_max_i64(bs_cu_most_pieces(l, step, 1), 1);
+    if (rows)
+        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, pieces);
+    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? pieces : 1);
     if (asks)
         to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
 }

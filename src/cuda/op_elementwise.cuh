@@ -1,55 +1,184 @@
 /* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
- * The plainest op file there is: what a node is told to the device (describe), and what a block of threads does (run).
- * Relies on program.cuh and lower.cuh. Must never let an element depend on where it stands. */
+ * Relies on walk.cuh. Must never let an element depend on where it stands. */
 #ifndef BS_CUDA_OP_ELEMENTWISE
 #define BS_CUDA_OP_ELEMENTWISE
 
 #include "cuda/kernels.cuh"
-#include "cuda/lower.cuh"
-#include "cuda/program.cuh"
+#include "cuda/walk.cuh"
 
-enum { BS_CU_EACH = 1024 }; /* elements of a piece of work */
-
-/* p: the descriptor's fields, in order (the lowering copied them): act, param. */
 static void bs_cu_activation_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_activation;
-    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
+    bs_cu_cut(n, s);
 }
 
-/* Element number i of the rectangle of an image, channels fastest, or of another tensor: its offset. */
-__device__ inline int64_t bs_cu_element(const bs_cu_view &v, const bs_cu_view &like, int32_t i)
+static void bs_cu_clip_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    if (v.rank == 3) {
-        const int32_t c = i % like.dim[0], pixel = i / like.dim[0], w = like.x1 - like.x0;
-        return (int64_t)c * v.stride[0] + (int64_t)(like.y0 + pixel / w) * v.stride[1] + (int64_t)(like.x0 + pixel % w) * v.stride[2];
-    }
-    int64_t at = 0;
-    for (int32_t d = v.rank - 1; d >= 0; d--) {
-        at += (int64_t)(i % like.dim[d]) * v.stride[d];
-        i /= like.dim[d];
-    }
-    return at;
+    s->kernel = BS_CU_clip;
+    bs_cu_cut(n, s);
 }
 
-__device__ inline int32_t bs_cu_element_count(const bs_cu_view &v)
+static void bs_cu_affine_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    int32_t n = v.rank == 3 ? v.dim[0] * max(v.y1 - v.y0, 0) * max(v.x1 - v.x0, 0) : 1;
-    for (int32_t d = 0; d < v.rank && v.rank != 3; d++)
-        n *= v.dim[d];
-    return n;
+    s->kernel = BS_CU_affine;
+    bs_cu_cut(n, s);
 }
+
+static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_prelu;
+    bs_cu_cut(n, s);
+}
+
+/* p[0]: floats from the scales to the offsets. */
+static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_batch_norm;
+    s->p[0].i = (int32_t)(n->np->prepared_bytes / 8);
+    bs_cu_cut(n, s);
+}
+
+/* ---------------------------------------------------------------------------------------- of one operand */
+
+/* F: float of(float). */
+template <typename F> struct bs_cu_unary {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    F f;
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const { bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1]))); }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        float v[4];
+        bs_cu_get_four(x, x_type, at[1], v);
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = f.of(v[i]);
+        bs_cu_put_four(y, y_type, at[0], v);
+    }
+};
+
+template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+{
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
+        const bs_cu_walk<2> k = bs_cu_walk_over(v);
+        const bs_cu_unary<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_walk_run(k, four, d.index, d.workers, each);
+    }
+}
+
+/* p: act, param. */
+struct bs_cu_activation_of {
+    int32_t act;
+    float param;
+    __device__ __forceinline__ float of(float x) const { return bs_cu_act(act, param, 0.0f, x); }
+};
 
 __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const int32_t n = bs_cu_element_count(y), step = w.parts * (int32_t)blockDim.x;
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
-            bs_cu_put(y.data, y.dtype, bs_cu_element(y, y, i), bs_cu_act(s->p[0].i, s->p[1].f, 0.0f, bs_cu_get(x.data, x.dtype, bs_cu_element(x, y, i))));
+    const bs_cu_activation_of f = {s->p[0].i, s->p[1].f};
+    bs_cu_unary_run(t, s, w, f);
+}
+
+/* p: low, high. */
+struct bs_cu_clip_of {
+    float low, high;
+    __device__ __forceinline__ float of(float x) const
+    {
+        const float above = x < low ? low : x;
+        return above > high ? high : above;
     }
+};
+
+__device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_clip_of f = {s->p[0].f, s->p[1].f};
+    bs_cu_unary_run(t, s, w, f);
+}
+
+/* p: scale, offset. */
+struct bs_cu_affine_of {
+    float scale, offset;
+    __device__ __forceinline__ float of(float x) const { return x * scale + offset; }
+};
+
+__device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_affine_of f = {s->p[0].f, s->p[1].f};
+    bs_cu_unary_run(t, s, w, f);
+}
+
+/* ------------------------------------------------------------------------------------ with a weight a channel */
+
+/* at[2] is the channel. F: float of(float x, float a, float b): a, b of the channel. */
+template <typename F> struct bs_cu_channelwise {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    const float *a, *b;
+    F f;
+    __device__ __forceinline__ void one(const int64_t (&at)[3]) const
+    {
+        bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1]), a[at[2]], b[at[2]]));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[3]) const
+    {
+        const float4 p = *reinterpret_cast<const float4 *>(a + at[2]), q = *reinterpret_cast<const float4 *>(b + at[2]);
+        float v[4];
+        bs_cu_get_four(x, x_type, at[1], v);
+        v[0] = f.of(v[0], p.x, q.x);
+        v[1] = f.of(v[1], p.y, q.y);
+        v[2] = f.of(v[2], p.z, q.z);
+        v[3] = f.of(v[3], p.w, q.w);
+        bs_cu_put_four(y, y_type, at[0], v);
+    }
+};
+
+template <typename F>
+__device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const float *a, const float *b, const F &f)
+{
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[3] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r), bs_cu_view()};
+        v[2].stride[0] = 1;
+        v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
+        const bs_cu_walk<3> k = bs_cu_walk_over(v);
+        const bs_cu_channelwise<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, a, b, f};
+        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_walk_run(k, four, d.index, d.workers, each);
+    }
+}
+
+struct bs_cu_prelu_of {
+    __device__ __forceinline__ float of(float x, float slope, float) const { return x > 0.0f ? x : x * slope; }
+};
+
+__device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float *slope = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    const bs_cu_prelu_of f = {};
+    bs_cu_channelwise_run(t, s, w, slope, slope, f);
+}
+
+struct bs_cu_batch_norm_of {
+    __device__ __forceinline__ float of(float x, float scale, float offset) const { return x * scale + offset; }
+};
+
+__device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+    const bs_cu_batch_norm_of f = {};
+    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[0].i, f);
 }
 
 #endif

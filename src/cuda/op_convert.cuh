@@ -1,0 +1,152 @@
+/* op_convert.cuh - between element types, with a scale; and the end of a super-resolution network.
+ * Relies on walk.cuh. Must never round or saturate otherwise than ops/convert.c: codes are the same everywhere. */
+#ifndef BS_CUDA_OP_CONVERT
+#define BS_CUDA_OP_CONVERT
+
+#include "cuda/kernels.cuh"
+#include "cuda/walk.cuh"
+
+static bool bs_cu_is_codes(int32_t dtype) { return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16; }
+
+/* p: to, scale, smallest and largest code, 1: integers stay integers. */
+static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t to = n->out[0].dtype, bits = s->p[2].i ? s->p[2].i : 16;
+    const float scale = s->p[1].f;
+    s->p[0].i = to;
+    s->p[1].f = scale == 0.0f ? 1.0f : scale;
+    s->p[2].i = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
+    s->p[3].i = to == BS_I8 ? 127 : to == BS_U8 ? 255 : to == BS_I32 ? INT32_MAX : to == BS_U16 ? (1 << bits) - 1 : 0;
+    s->p[4].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
+}
+
+/* Or the last of the chain pixel_shuffle 2, add, convert (plan_fuse.c): operand 0 is what was to be shuffled. */
+static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = n->np->fusion ? BS_CU_sr_store : BS_CU_convert;
+    bs_cu_convert_limits(n, s);
+    bs_cu_cut(n, s);
+}
+
+/* An element of any type as f32. */
+__device__ __forceinline__ float bs_cu_decode(uint32_t raw, int32_t dtype)
+{
+    switch (dtype) {
+    case BS_F32: return bs_cu_from_bits(raw);
+    case BS_F16: return bs_cu_half_from(raw);
+    case BS_BF16: return bs_cu_from_bits(raw << 16);
+    case BS_I8: return (float)(int8_t)raw;
+    case BS_I32: return (float)(int32_t)raw;
+    default: return (float)raw;
+    }
+}
+
+__device__ __forceinline__ uint32_t bs_cu_bfloat_to(float x)
+{
+    const uint32_t bits = bs_cu_to_bits(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return bits >> 16 | 0x40u;
+    return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
+__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
+struct bs_cu_conversion {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t from, to, low, high;
+    float scale;
+    bool codes;
+    __device__ __forceinline__ uint32_t turn(uint32_t raw) const
+    {
+        if (codes) {
+            const int32_t code = from == BS_I8 ? (int8_t)raw : (int32_t)raw;
+            return (uint32_t)min(max(code, low), high);
+        }
+        const float v = bs_cu_decode(raw, from) * scale;
+        if (to == BS_F32 || to == BS_F16)
+            return bs_cu_raw(v, to);
+        return to == BS_BF16 ? bs_cu_bfloat_to(v) : (uint32_t)bs_cu_code(v, low, high);
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_store_one(y, bs_cu_bytes(to), at[0], turn(bs_cu_load_one(x, bs_cu_bytes(from), at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        uint32_t raw[4];
+        bs_cu_load_four(x, bs_cu_bytes(from), at[1], raw);
+        for (int32_t i = 0; i < 4; i++)
+            raw[i] = turn(raw[i]);
+        bs_cu_store_four(y, bs_cu_bytes(to), at[0], raw);
+    }
+};
+
+__device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
+        const bs_cu_walk<2> k = bs_cu_walk_over(v);
+        const bs_cu_conversion each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.to)) &&
+                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.from));
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_walk_run(k, four, d.index, d.workers, each);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------- sr_store */
+
+/* Pixel (py, px) of the tail gives four of the result. */
+__device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base, const bs_cu_view &y, int32_t py,
+                                            int32_t px)
+{
+    const int64_t from = (int64_t)py * tail.stride[1] + (int64_t)px * tail.stride[2];
+    float v[4];
+    if (tail.stride[0] == 1 && bs_cu_aligned(tail.data, bs_cu_bytes(tail.dtype), from))
+        bs_cu_get_four(tail.data, tail.dtype, from, v);
+    else
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = bs_cu_get(tail.data, tail.dtype, from + (int64_t)i * tail.stride[0]);
+#pragma unroll
+    for (int32_t i = 0; i < 2; i++) {
+        const int64_t b = (int64_t)(2 * py + i) * base.stride[1] + (int64_t)(2 * px) * base.stride[2];
+        const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
+        const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * s->p[1].f;
+        const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * s->p[1].f;
+        const uint32_t first = (uint32_t)bs_cu_code(left, s->p[2].i, s->p[3].i), second = (uint32_t)bs_cu_code(right, s->p[2].i, s->p[3].i);
+        uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
+        if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
+            *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);
+        } else if (y.dtype == BS_U16 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 3) == 0) {
+            *reinterpret_cast<uint32_t *>(at) = first | second << 16;
+        } else {
+            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), to, first);
+            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), to + y.stride[2], second);
+        }
+    }
+}
+
+/* The rectangle is even: a cell of the doubled frame. */
+__device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view tail = bs_cu_open(t, bs_cu_in(t, s, 0), r), base = bs_cu_open(t, bs_cu_in(t, s, 1), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2, 1, index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k))
+            bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x);
+    }
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* op_features.cuh - patch_features: how busy a patch is and how much it changed, as small integers.
+ * Sees the core only; sums are of integers, so their order does not show.
+ * Relies on walk.cuh. Must never use floating point. */
+#ifndef BS_CUDA_OP_FEATURES
+#define BS_CUDA_OP_FEATURES
+
+#include "cuda/kernels.cuh"
+#include "cuda/walk.cuh"
+
+/* p: buckets, bits that codes are shifted down by, 1: a warp a cell. */
+static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int64_t samples = bs_cu_pixels(&n->in[0]) * n->in[0].dim[0];
+    s->kernel = BS_CU_patch_features;
+    s->p[0].i = bs_or_default(s->p[0].i, 64);
+    s->p[1].i = n->in[0].dtype == BS_U8 ? 0 : bs_or_default(s->p[1].i, 16) - 8;
+    s->p[2].i = samples <= 1024;
+    s->batch = samples <= 1024 ? 8 : 1;
+}
+
+/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
+__device__ inline int32_t bs_cu_quarter_log2(uint32_t v)
+{
+    const int32_t zeros = __clz((int)v);
+    v <<= zeros;
+    return 4 * (31 - zeros) + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
+}
+
+__device__ inline int32_t bs_cu_feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
+{
+    const uint64_t v = 16 * sum / area;
+    if (v == 0)
+        return 0;
+    return min(1 + bs_cu_quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
+}
+
+__device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y, int32_t x)
+{
+    const int64_t at = (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
+    return (int32_t)bs_cu_load_one(v.data, bs_cu_bytes(v.dtype), at) >> shift;
+}
+
+__device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
+
+/* What the samples index, index + threads, ... of a cell add. */
+__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift, int32_t index, int32_t threads,
+                                          uint64_t *energy, uint64_t *change)
+{
+    const int32_t h = x.dim[1], width = x.dim[2];
+    *energy = *change = 0;
+    for (bs_cu_scan k = bs_cu_scan_over(0, h, 0, width, x.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+        const int32_t code = bs_cu_feature_code(x, shift, k.c, k.y, k.x);
+        *energy += bs_cu_feature_square(
+            4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) - bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
+            bs_cu_feature_code(x, shift, k.c, k.y, max(k.x - 1, 0)) - bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
+        if (both)
+            *change += bs_cu_feature_square(code - bs_cu_feature_code(reference, shift, k.c, k.y, k.x));
+    }
+}
+
+__device__ __forceinline__ uint64_t bs_cu_feature_lanes(uint64_t v)
+{
+    for (int32_t m = 16; m > 0; m /= 2)
+        v += (uint64_t)__shfl_xor_sync(0xffffffffu, (unsigned long long)v, m);
+    return v;
+}
+
+__device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, uint64_t energy, uint64_t change)
+{
+    const uint64_t area = (uint64_t)x.dim[0] * (uint64_t)max(x.dim[1], 0) * (uint64_t)max(x.dim[2], 0);
+    int32_t *to = reinterpret_cast<int32_t *>(y.data);
+    to[0] = area ? bs_cu_feature_bucket(energy, area, s->p[0].i) : 0;
+    to[y.stride[0]] = area && s->n_in > 1 ? bs_cu_feature_bucket(change, area, s->p[0].i) : 0;
+}
+
+__device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32, warps = (int32_t)blockDim.x / 32;
+    const bool small = s->p[2].i != 0;
+    uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace); /* [2][warps] */
+    for (int32_t r = w.row + (small ? warp : 0); r < w.row + w.rows; r += small ? warps : 1) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
+        uint64_t energy, change;
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x, small ? 32 : (int32_t)blockDim.x, &energy,
+                           &change);
+        energy = bs_cu_feature_lanes(energy);
+        change = bs_cu_feature_lanes(change);
+        if (small) {
+            if (lane == 0)
+                bs_cu_feature_put(s, x, y, energy, change);
+            continue;
+        }
+        if (lane == 0) {
+            sums[warp] = energy;
+            sums[warps + warp] = change;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (int32_t i = 1; i < warps; i++) {
+                energy += sums[i];
+                change += sums[warps + i];
+            }
+            bs_cu_feature_put(s, x, y, energy, change);
+        }
+        __syncthreads();
+    }
+}
+
+#endif

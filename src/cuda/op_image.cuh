@@ -1,0 +1,155 @@
+/* op_image.cuh - pool2d, by windows and of everything.
+ * Relies on walk.cuh. Must never count what lies outside the frame, unless count_pad says so. */
+#ifndef BS_CUDA_OP_IMAGE
+#define BS_CUDA_OP_IMAGE
+
+#include "cuda/kernels.cuh"
+#include "cuda/walk.cuh"
+
+#define BS_CU_POOL_LINES 8 /* p: channels that are summed together, of global pooling */
+
+/* p: kind, kernel, stride, pad, global, count_pad. */
+static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t channels = n->in[0].dim[0];
+    s->p[1].i = bs_or_default(s->p[1].i, 2);
+    s->p[2].i = bs_or_default(s->p[2].i, s->p[1].i);
+    s->kernel = s->p[4].i ? BS_CU_pool2d_global : BS_CU_pool2d;
+    if (!s->p[4].i) {
+        s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
+        return;
+    }
+    /* a cell is one block's work; of a large frame 8 channels are: a sector of memory */
+    s->p[BS_CU_POOL_LINES].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
+    s->parts = bs_cu_pieces(channels, s->p[BS_CU_POOL_LINES].i);
+}
+
+/* ------------------------------------------------------------------------------------------------- windows */
+
+/* Where the taps of a pixel are: first .. end of the window at (y, x). */
+struct bs_cu_pool_window {
+    int32_t y, x, y_first, y_end, x_first, x_end;
+};
+
+__device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x, int32_t oy, int32_t ox)
+{
+    const int32_t kernel = s->p[1].i, y = oy * s->p[2].i - s->p[3].i, at = ox * s->p[2].i - s->p[3].i;
+    const bs_cu_pool_window o = {y,
+                                 at,
+                                 max(0, -(y + x.frame_y)),
+                                 min(kernel, x.frame_h - y - x.frame_y),
+                                 max(0, -(at + x.frame_x)),
+                                 min(kernel, x.frame_w - at - x.frame_x)};
+    return o;
+}
+
+__device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, float old) { return first ? v : top ? (v > old ? v : old) : old + v; }
+
+__device__ __forceinline__ float bs_cu_pool_count(const bs_device_step *s, const bs_cu_pool_window &o)
+{
+    return (float)(s->p[5].i ? s->p[1].i * s->p[1].i : (o.y_end - o.y_first) * (o.x_end - o.x_first));
+}
+
+__device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
+{
+    const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
+    const bool top = s->p[0].i == BS_POOL_MAX;
+    float sum = 0.0f;
+    for (int32_t ky = o.y_first; ky < o.y_end; ky++)
+        for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
+            const int64_t at = (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + (int64_t)k.c * x.stride[0];
+            sum = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, bs_cu_get(x.data, x.dtype, at), sum);
+        }
+    bs_cu_put(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + (int64_t)k.c * y.stride[0],
+              top ? sum : sum / bs_cu_pool_count(s, o));
+}
+
+/* Four channels from 4 k.c on. */
+__device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
+{
+    const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
+    const bool top = s->p[0].i == BS_POOL_MAX;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, v[4];
+    for (int32_t ky = o.y_first; ky < o.y_end; ky++)
+        for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
+            bs_cu_get_four(x.data, x.dtype, (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + 4 * k.c, v);
+            for (int32_t i = 0; i < 4; i++)
+                sum[i] = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, v[i], sum[i]);
+        }
+    for (int32_t i = 0; i < 4 && !top; i++)
+        sum[i] /= bs_cu_pool_count(s, o);
+    bs_cu_put_four(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + 4 * k.c, sum);
+}
+
+/* Whether every pixel of an image begins at an aligned four of channels. */
+__device__ __forceinline__ bool bs_cu_pool_fours(const bs_cu_view &v)
+{
+    return v.stride[0] == 1 && ((v.dim[0] | v.stride[1] | v.stride[2]) & 3) == 0 && bs_cu_aligned(v.data, bs_cu_bytes(v.dtype), 0);
+}
+
+__device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bool four = bs_cu_pool_fours(x) && bs_cu_pool_fours(y);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0] / (four ? 4 : 1), index, threads);
+        for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
+            if (four)
+                bs_cu_pool_four(s, x, y, k);
+            else
+                bs_cu_pool_one(s, x, y, k);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- global */
+
+/* A line of pixels of one channel, from left to right. */
+__device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y, int32_t c)
+{
+    const int64_t at = (int64_t)c * x.stride[0] + (int64_t)y * x.stride[1];
+    float sum = top ? bs_cu_get(x.data, x.dtype, (int64_t)c * x.stride[0]) : 0.0f;
+    for (int32_t px = 0; px < x.dim[2]; px++) {
+        const float v = bs_cu_get(x.data, x.dtype, at + (int64_t)px * x.stride[2]);
+        sum = top ? (v > sum ? v : sum) : sum + v;
+    }
+    return sum;
+}
+
+/* Channels first .. first + channels: a thread a line, then lines from the top down: the order of the CPU. */
+__device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, int32_t first,
+                                           int32_t channels)
+{
+    const bool top = s->p[0].i == BS_POOL_MAX;
+    const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = (int32_t)threadIdx.x;
+    const float area = (float)x.dim[1] * (float)x.dim[2];
+    float *line = reinterpret_cast<float *>(t.workspace);
+    float total = top && c < channels && area > 0.0f ? bs_cu_get(x.data, x.dtype, (int64_t)(first + c) * x.stride[0]) : 0.0f;
+    for (int32_t from = 0; from < x.dim[1] && area > 0.0f; from += lines) {
+        const int32_t count = min(lines, x.dim[1] - from);
+        for (int32_t i = c; i < count * channels; i += (int32_t)blockDim.x)
+            line[i] = bs_cu_pool_line(x, top, from + i / channels, first + i % channels);
+        __syncthreads();
+        for (int32_t i = 0; i < count && c < channels; i++) {
+            const float v = line[i * channels + c];
+            total = top ? (v > total ? v : total) : total + v;
+        }
+        __syncthreads();
+    }
+    if (c < channels) /* a cell without pixels gives zero */
+        bs_cu_put(y.data, y.dtype, (int64_t)(first + c) * y.stride[0], top || area == 0.0f ? total : total / area);
+}
+
+__device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t each = s->p[BS_CU_POOL_LINES].i;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        for (int32_t first = w.part * each; first < x.dim[0]; first += w.parts * each)
+            bs_cu_pool_channels(t, s, x, y, first, min(each, x.dim[0] - first));
+    }
+}
+
+#endif

@@ -1,0 +1,343 @@
+/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
+ * Long lines that lie side by side in memory get a warp, others a thread; which, follows from the op's shape alone. A
+ * thread goes from index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
+ * Relies on walk.cuh. Must never let lines influence each other. */
+#ifndef BS_CUDA_OP_LINES
+#define BS_CUDA_OP_LINES
+
+#include "cuda/kernels.cuh"
+#include "cuda/walk.cuh"
+
+#define BS_CU_AXIS 8  /* p: the dimension that lines run along */
+#define BS_CU_LANES 9 /* p: threads a line: 1 or 32 */
+#define BS_CU_LINES 10 /* p: lines of a row */
+
+static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel, int32_t axis)
+{
+    const bs_device_operand *in = &n->in[0];
+    const int32_t length = in->dim[axis] > 0 ? in->dim[axis] : 1, innermost = in->rank == 3 ? 0 : in->rank - 1;
+    const int64_t lines = bs_cu_elements(in) / length;
+    s->kernel = kernel;
+    s->p[BS_CU_AXIS].i = axis;
+    s->p[BS_CU_LANES].i = axis == innermost && length >= 32 ? 32 : 1;
+    s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
+    const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
+    if (in->rank == 3 || lines > each)
+        s->parts = bs_cu_pieces(lines, each);
+    else
+        s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
+}
+
+/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, the line's
+ * own with one place. */
+struct bs_cu_lines {
+    const uint8_t *x;
+    uint8_t *y, *z;
+    int32_t x_type, y_type;
+    int32_t n, x_step, y_step, z_step; /* along a line */
+    int32_t lane, lanes;
+    int32_t count[4];
+    int32_t step[3][4]; /* operand, results */
+    int64_t at[3];
+};
+
+__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
+
+/* A result that lost the axis gets it back, so that it goes beside the operand. */
+__device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, int32_t axis)
+{
+    if (y->rank == rank)
+        return;
+#pragma unroll
+    for (int32_t d = BS_MAX_RANK - 1; d > 0; d--)
+        y->stride[d] = d > axis ? y->stride[d - 1] : y->stride[d];
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        y->stride[d] = d == axis ? 0 : y->stride[d];
+}
+
+/* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole values. */
+__device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z, int32_t axis, int32_t lanes)
+{
+    const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
+    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0;
+    int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+    bs_cu_view v[3] = {x, y, z};
+    bs_cu_lines k;
+    bs_cu_lines_widen(&v[1], x.rank, axis);
+    bs_cu_lines_widen(&v[2], x.rank, axis);
+    k.n = bs_cu_along(x.dim, axis);
+    k.x_step = bs_cu_along(v[0].stride, axis);
+    k.y_step = bs_cu_along(v[1].stride, axis);
+    k.z_step = bs_cu_along(v[2].stride, axis);
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        extent[d] = d == axis ? 1 : extent[d];
+#pragma unroll
+    for (int32_t a = 0; a < 4; a++)
+        k.count[a] = bs_cu_on_axis(extent, x.rank, true, a, 1);
+#pragma unroll
+    for (int32_t i = 0; i < 3; i++) {
+        k.at[i] = (int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2];
+#pragma unroll
+        for (int32_t a = 0; a < 4; a++)
+            k.step[i][a] = bs_cu_on_axis(v[i].stride, x.rank, true, a, 0);
+    }
+    k.x = x.data;
+    k.y = y.data;
+    k.z = z.data;
+    k.x_type = x.dtype;
+    k.y_type = y.dtype;
+    k.lanes = lanes;
+    k.lane = lanes == 32 ? (int32_t)threadIdx.x % 32 : 0;
+    return k;
+}
+
+/* Calls E::line(step, lines, at) for every line; a warp's lanes together. */
+template <typename E> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0), *more = bs_cu_out(t, s, s->n_out - 1);
+    const int32_t lanes = s->p[BS_CU_LANES].i;
+    const bs_cu_deal d = bs_cu_deal_out(w, in->rank == 3, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open(t, out, r);
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, in, r), y, bs_cu_open(t, more, r), s->p[BS_CU_AXIS].i, lanes);
+        const int32_t n1 = k.count[1], n2 = k.count[2], n3 = k.count[3], n = k.count[0] * n1 * n2 * n3;
+        if (w.part == 0 && in->rank == 3)
+            bs_cu_zero_margin(y);
+        for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
+            const int32_t d3 = l % n3, d2 = l / n3 % n2, d1 = l / n3 / n2 % n1, d0 = l / n3 / n2 / n1;
+            int64_t at[3];
+#pragma unroll
+            for (int32_t i = 0; i < 3; i++)
+                at[i] = k.at[i] + (int64_t)d3 * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+            E::line(t, s, k, at);
+        }
+    }
+}
+
+__device__ __forceinline__ float bs_cu_line_get(const bs_cu_lines &k, int64_t at, int32_t i)
+{
+    return bs_cu_get(k.x, k.x_type, at + (int64_t)i * k.x_step);
+}
+
+__device__ __forceinline__ void bs_cu_line_put(const bs_cu_lines &k, int64_t at, int32_t i, float v)
+{
+    bs_cu_put(k.y, k.y_type, at + (int64_t)i * k.y_step, v);
+}
+
+/* Sums and maxima of the lanes of a line: every lane gets the same. */
+__device__ __forceinline__ float bs_cu_lanes_sum(float v, int32_t lanes)
+{
+    for (int32_t m = lanes / 2; m > 0; m /= 2)
+        v += __shfl_xor_sync(0xffffffffu, v, m);
+    return v;
+}
+
+/* As the CPU: what is no number stays when it comes first, and else does not count. All lanes began with element 0. */
+__device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
+{
+    for (int32_t m = lanes / 2; m > 0; m /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, v, m);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+
+__device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
+{
+    for (int32_t m = lanes / 2; m > 0; m /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, v, m);
+        v = other < v ? other : v;
+    }
+    return v;
+}
+
+/* ----------------------------------------------------------------------------------------------- softmax */
+
+static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_softmax, n->in[0].rank - 1); }
+
+/* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
+struct bs_cu_softmax_line {
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
+        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+            const float v = bs_cu_line_get(k, at[0], i);
+            top = v > top ? v : top;
+        }
+        top = bs_cu_lanes_max(top, k.lanes);
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            sum += expf(bs_cu_line_get(k, at[0], i) - top);
+        sum = bs_cu_lanes_sum(sum, k.lanes);
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
+    }
+};
+
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line>(t, s, w); }
+
+/* -------------------------------------------------------------------------------------------- layer_norm */
+
+/* p: epsilon; [1]: floats from the weights to the biases. */
+static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t last = n->in[0].rank - 1;
+    s->p[0].f = s->p[0].f == 0.0f ? 1e-5f : s->p[0].f;
+    s->p[1].i = (int32_t)(bs_align_u64(4 * (uint64_t)n->in[0].dim[last]) / 4);
+    bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
+}
+
+struct bs_cu_layer_norm_line {
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s)), *bias = weight + s->p[1].i;
+        const float count = (float)k.n;
+        float mean = 0.0f, variance = 0.0f;
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            mean += bs_cu_line_get(k, at[0], i);
+        mean = bs_cu_lanes_sum(mean, k.lanes) / count;
+        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+            const float d = bs_cu_line_get(k, at[0], i) - mean;
+            variance += d * d;
+        }
+        const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + bias[i]);
+    }
+};
+
+__device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_layer_norm_line>(t, s, w);
+}
+
+/* ------------------------------------------------------------------------------------------------ reduce */
+
+/* p: kind, axis. */
+static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, BS_CU_reduce_axis, s->p[1].i < 0 ? s->p[1].i + n->in[0].rank : s->p[1].i);
+}
+
+struct bs_cu_reduce_line {
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        const int32_t kind = s->p[0].i;
+        const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
+        const float first = bs_cu_line_get(k, at[0], 0);
+        float result = sums && k.lane > 0 ? bs_cu_line_get(k, at[0], k.lane) : first; /* 32 lanes: n is at least 32 */
+        for (int32_t i = k.lane + (sums || k.lane == 0 ? k.lanes : 0); i < k.n; i += k.lanes) {
+            const float v = bs_cu_line_get(k, at[0], i);
+            result = sums ? result + v : kind == BS_REDUCE_MAX ? (v > result ? v : result) : v < result ? v : result;
+        }
+        result = sums ? bs_cu_lanes_sum(result, k.lanes) : kind == BS_REDUCE_MAX ? bs_cu_lanes_max(result, k.lanes) : bs_cu_lanes_min(result, k.lanes);
+        if (k.lane == 0)
+            bs_cu_put(k.y, k.y_type, at[1], kind == BS_REDUCE_MEAN ? result / (float)k.n : result);
+    }
+};
+
+__device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_reduce_line>(t, s, w);
+}
+
+/* ------------------------------------------------------------------------------------------------ argmax */
+
+static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1); }
+
+/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
+template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, T (*get)(const bs_cu_lines &, int64_t, int32_t), int64_t at)
+{
+    T best = get(k, at, 0);
+    int32_t index = 0;
+    if (!(best == best))
+        return 0;
+    for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+        const T v = get(k, at, i);
+        index = v > best ? i : index;
+        best = v > best ? v : best;
+    }
+    for (int32_t m = k.lanes / 2; m > 0; m /= 2) {
+        const T other = __shfl_xor_sync(0xffffffffu, best, m);
+        const int32_t theirs = __shfl_xor_sync(0xffffffffu, index, m);
+        if (other > best || (other == best && theirs < index)) {
+            best = other;
+            index = theirs;
+        }
+    }
+    return index;
+}
+
+__device__ __forceinline__ int32_t bs_cu_line_int(const bs_cu_lines &k, int64_t at, int32_t i)
+{
+    return reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
+}
+
+struct bs_cu_argmax_line {
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, bs_cu_line_int, at[0]) : bs_cu_argmax_of<float>(k, bs_cu_line_get, at[0]);
+        if (k.lane == 0)
+            reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
+    }
+};
+
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line>(t, s, w); }
+
+/* -------------------------------------------------------------------------------------------------- topk */
+
+/* p: k. */
+static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1); }
+
+/* The order of the result: larger first, what is no number last, of equal ones the lower index. */
+__device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, int32_t j)
+{
+    if (a > b || (a == a && b != b))
+        return true;
+    const bool after = b > a || (b == b && a != a);
+    return !after && i < j;
+}
+
+/* One place after the other: the first in that order of those behind the place before. */
+struct bs_cu_topk_line {
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    {
+        float last = 0.0f;
+        int32_t last_index = -1;
+        if (k.n < s->p[0].i) { /* a symbol was bound below k */
+            bs_cu_fail(t, s, BS_ERROR_SHAPE);
+            return;
+        }
+        for (int32_t place = 0; place < s->p[0].i; place++) {
+            float best = 0.0f;
+            int32_t index = INT32_MAX; /* none yet */
+            for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+                const float v = bs_cu_line_get(k, at[0], i);
+                const bool left = last_index < 0 || bs_cu_topk_before(last, last_index, v, i);
+                if (left && (index == INT32_MAX || bs_cu_topk_before(v, i, best, index))) {
+                    best = v;
+                    index = i;
+                }
+            }
+            for (int32_t m = k.lanes / 2; m > 0; m /= 2) {
+                const float other = __shfl_xor_sync(0xffffffffu, best, m);
+                const int32_t theirs = __shfl_xor_sync(0xffffffffu, index, m);
+                if (theirs != INT32_MAX && (index == INT32_MAX || bs_cu_topk_before(other, theirs, best, index))) {
+                    best = other;
+                    index = theirs;
+                }
+            }
+            if (k.lane == 0) {
+                bs_cu_line_put(k, at[1], place, best);
+                reinterpret_cast<int32_t *>(k.z)[at[2] + (int64_t)place * k.z_step] = index;
+            }
+            last = best;
+            last_index = index;
+        }
+    }
+};
+
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line>(t, s, w); }
+
+#endif

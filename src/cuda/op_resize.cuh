@@ -1,0 +1,232 @@
+/* op_resize.cuh - enlargement by an integer factor.
+ * Taps are clamped to the frame: operands may be views without anything around them. Nothing is contracted to fused
+ * multiplications, so that codes that go through f32 round as on the CPU; bicubic x2 of codes stays in integers.
+ * Relies on walk.cuh. Must never let a pixel depend on the rectangle it is computed in. */
+#ifndef BS_CUDA_OP_RESIZE
+#define BS_CUDA_OP_RESIZE
+
+#include "cuda/kernels.cuh"
+#include "cuda/walk.cuh"
+
+#define BS_CU_RESIZE_MOST 16 /* the largest factor */
+
+/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
+struct bs_cu_resize_phase {
+    float weight[4];
+    int32_t start;
+};
+
+/* p: kind, factor, cubic_a, code_bits; [3] becomes the largest code, [4] taps, [5] 1: in integers. */
+static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t kind = s->p[0].i, type = n->out[0].dtype;
+    const bool codes = type == BS_U8 || type == BS_U16;
+    s->p[1].i = bs_or_default(s->p[1].i, 2);
+    s->p[2].f = s->p[2].f == 0.0f ? -0.5f : s->p[2].f;
+    s->p[3].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[3].i, 16)) - 1;
+    s->p[4].i = kind == BS_RESIZE_BICUBIC ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    s->p[5].i = codes && kind == BS_RESIZE_BICUBIC && s->p[1].i == 2 && s->p[2].f == -0.5f;
+    const bool doubles = kind == BS_RESIZE_BICUBIC && s->p[1].i == 2 && (s->p[5].i || !codes);
+    s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
+}
+
+/* --------------------------------------------------------------------------------------------------- taps */
+
+/* Keys' kernel. */
+__device__ inline float bs_cu_resize_cubic(float a, float distance)
+{
+    const float x = fabsf(distance);
+    if (x <= 1.0f)
+        return __fadd_rn(__fmul_rn(__fmul_rn(__fsub_rn(__fmul_rn(a + 2.0f, x), a + 3.0f), x), x), 1.0f);
+    const float inner = __fadd_rn(__fmul_rn(__fsub_rn(__fmul_rn(a, x), __fmul_rn(5.0f, a)), x), __fmul_rn(8.0f, a));
+    return __fsub_rn(__fmul_rn(inner, x), __fmul_rn(4.0f, a));
+}
+
+__device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
+{
+    const float offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, (float)s->p[1].i), 0.5f), at = offset < 0.0f ? offset + 1.0f : offset;
+    bs_cu_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
+    if (s->p[0].i == BS_RESIZE_NEAREST)
+        return phase;
+    phase.start = offset < 0.0f ? -1 : 0;
+    phase.weight[0] = 1.0f - at;
+    phase.weight[1] = at;
+    if (s->p[0].i == BS_RESIZE_BILINEAR)
+        return phase;
+    phase.start--;
+    for (int32_t k = 0; k < 4; k++)
+        phase.weight[k] = bs_cu_resize_cubic(s->p[2].f, at + 1.0f - (float)k);
+    return phase;
+}
+
+/* The phases, in the workspace. */
+__device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
+{
+    bs_cu_resize_phase *phases = reinterpret_cast<bs_cu_resize_phase *>(t.workspace);
+    if ((int32_t)threadIdx.x < s->p[1].i)
+        phases[threadIdx.x] = bs_cu_resize_phase_of(s, (int32_t)threadIdx.x);
+    __syncthreads();
+    return phases;
+}
+
+/* Coordinate of a tap, in those of the core, where the frame has a pixel. */
+__device__ __forceinline__ int32_t bs_cu_resize_tap(int32_t at, int32_t origin, int32_t extent) { return min(max(at + origin, 0), extent - 1) - origin; }
+
+__device__ __forceinline__ float bs_cu_resize_sample(const bs_cu_view &x, int64_t at)
+{
+    return x.dtype == BS_F32 || x.dtype == BS_F16 ? bs_cu_get(x.data, x.dtype, at) : (float)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
+}
+
+__device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t at, float v, int32_t top)
+{
+    if (y.dtype == BS_F32 || y.dtype == BS_F16)
+        bs_cu_put(y.data, y.dtype, at, v);
+    else
+        bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), at, (uint32_t)min(max((int32_t)rintf(v), 0), top));
+}
+
+/* ------------------------------------------------------------------------------------------- a pixel a thread */
+
+__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases, const bs_cu_view &x, const bs_cu_view &y,
+                                          const bs_cu_scan &k)
+{
+    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = (k.y + 64 * factor) / factor - 64, gx = (k.x + 64 * factor) / factor - 64;
+    const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
+    const int64_t from = (int64_t)k.c * x.stride[0];
+    float sum = 0.0f;
+    for (int32_t j = 0; j < taps; j++) {
+        const int64_t row = from + (int64_t)bs_cu_resize_tap(gy + py.start + j, x.frame_y, x.frame_h) * x.stride[1];
+        float line = 0.0f;
+        for (int32_t i = 0; i < taps; i++) {
+            const int32_t at = bs_cu_resize_tap(gx + px.start + i, x.frame_x, x.frame_w);
+            line = __fadd_rn(line, __fmul_rn(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2])));
+        }
+        sum = __fadd_rn(sum, __fmul_rn(py.weight[j], line));
+    }
+    bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum, s->p[3].i);
+}
+
+__device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_resize_phase *phases = bs_cu_resize_phases(t, s);
+    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k))
+            bs_cu_resize_pixel(s, phases, x, y, k);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- bicubic x2
+ * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
+
+__device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
+__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return __fadd_rn(sum, __fmul_rn(weight, v)); }
+
+__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v) { *v = (int32_t)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at); }
+__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, float *v) { *v = bs_cu_get(x.data, x.dtype, at); }
+
+/* At most 65535 (140^2 + 12^2) = 1.3e9 before: fits 32 bits, rounding included. */
+__device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &, int32_t sum, int32_t top)
+{
+    return (uint32_t)min(max((sum + (1 << 13)) >> 14, 0), top);
+}
+__device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &y, float sum, int32_t) { return bs_cu_raw(sum, y.dtype); }
+
+/* Two pixels beside each other, of which first .. end are wanted. */
+__device__ __forceinline__ void bs_cu_resize_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right, bool first, bool second)
+{
+    const int32_t bytes = bs_cu_bytes(y.dtype);
+    uint8_t *to = y.data + at * bytes;
+    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
+        if (bytes == 4)
+            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
+        else if (bytes == 2)
+            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
+        else
+            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
+        return;
+    }
+    if (first)
+        bs_cu_store_one(y.data, bytes, at, left);
+    if (second)
+        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
+}
+
+template <typename T> struct bs_cu_resize_weights {
+    T even[4], odd[4]; /* of the taps from -2 and from -1 on */
+};
+
+/* Group (k.y, k.x) of channel k.c. */
+template <typename T>
+__device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k, int32_t top)
+{
+    T even[5], odd[5];
+#pragma unroll
+    for (int32_t j = 0; j < 5; j++) {
+        const int64_t row = (int64_t)k.c * x.stride[0] + (int64_t)bs_cu_resize_tap(k.y + j - 2, x.frame_y, x.frame_h) * x.stride[1];
+        T v[5];
+#pragma unroll
+        for (int32_t i = 0; i < 5; i++)
+            bs_cu_resize_take(x, row + (int64_t)bs_cu_resize_tap(k.x + i - 2, x.frame_x, x.frame_w) * x.stride[2], &v[i]);
+        even[j] = odd[j] = 0;
+#pragma unroll
+        for (int32_t i = 0; i < 4; i++) {
+            even[j] = bs_cu_resize_mad(even[j], weights.even[i], v[i]);
+            odd[j] = bs_cu_resize_mad(odd[j], weights.odd[i], v[i + 1]);
+        }
+    }
+#pragma unroll
+    for (int32_t half = 0; half < 2; half++) {
+        const int32_t oy = 2 * k.y + half, ox = 2 * k.x;
+        T left = 0, right = 0;
+#pragma unroll
+        for (int32_t j = 0; j < 4; j++) {
+            const T weight = half ? weights.odd[j] : weights.even[j];
+            left = bs_cu_resize_mad(left, weight, even[j + half]);
+            right = bs_cu_resize_mad(right, weight, odd[j + half]);
+        }
+        if (oy >= y.y0 && oy < y.y1)
+            bs_cu_resize_pair(y, (int64_t)k.c * y.stride[0] + (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2], bs_cu_resize_finish(y, left, top),
+                              bs_cu_resize_finish(y, right, top), ox >= y.x0, ox + 1 < y.x1);
+    }
+}
+
+template <typename T>
+__device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const bs_cu_resize_weights<T> &weights)
+{
+    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        if (y.y1 <= y.y0 || y.x1 <= y.x0)
+            continue;
+        /* shifts round towards minus infinity */
+        bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index, threads);
+        for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
+            bs_cu_resize_group(weights, x, y, k, s->p[3].i);
+    }
+}
+
+__device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    if (s->p[5].i) {
+        const bs_cu_resize_weights<int32_t> weights = {{-3, 29, 111, -9}, {-9, 111, 29, -3}}; /* over 128 */
+        bs_cu_resize_groups(t, s, w, weights);
+        return;
+    }
+    bs_cu_resize_weights<float> weights;
+    const bs_cu_resize_phase even = bs_cu_resize_phase_of(s, 0), odd = bs_cu_resize_phase_of(s, 1);
+#pragma unroll
+    for (int32_t i = 0; i < 4; i++) {
+        weights.even[i] = even.weight[i];
+        weights.odd[i] = odd.weight[i];
+    }
+    bs_cu_resize_groups(t, s, w, weights);
+}
+
+#endif

@@ -1,0 +1,848 @@
+/* op_route.cuh - from scores to a decision: the protocols of route.c, and what asks about a decision.
+ *
+ * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks decide
+ * (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each adds up the
+ * chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
+ * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
+ * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
+ * failure no row has a path. */
+#ifndef BS_CUDA_OP_ROUTE
+#define BS_CUDA_OP_ROUTE
+
+#include "cuda/kernels.cuh"
+#include "cuda/lower.cuh"
+#include "cuda/program.cuh"
+
+enum {
+    BS_CU_ROUTE_CHUNK = 256,  /* rows of a block of route_rows and route_pack */
+    BS_CU_ROUTE_ROWS = 1024,  /* up to so many, one block does it all */
+    BS_CU_ROUTE_STAGE = 4864, /* words of scores that are staged in shared memory */
+    BS_CU_ROUTE_SORT = 2048,  /* rows that are sorted in shared memory */
+    BS_CU_BUDGET_STEPS = 200
+};
+
+/* What a step of a router knows: p, by number. */
+enum {
+    BS_CU_P_PROTOCOL, /* -1: forced */
+    BS_CU_P_WIDTH,    /* scores a row */
+    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
+    BS_CU_P_KNOB,
+    BS_CU_P_FALLBACK,
+    BS_CU_P_NORMALISE,
+    BS_CU_P_THRESHOLD,
+    BS_CU_P_FORCED,  /* path + 1 */
+    BS_CU_P_LARGE,
+    BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
+    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
+    BS_CU_P_SIZE,     /* of its cells; */
+    BS_CU_P_HEIGHT,   /* of its frame */
+    BS_CU_P_FRAME_WIDTH
+};
+
+/* ------------------------------------------------------------------------------------------------ describe */
+
+/* Decisions of a forced route need nothing but the number of rows. */
+static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t router = n->node->router;
+    const bs_router_info *info = &n->graph->routers[router];
+    const bs_route_desc *d = info->desc;
+    const bs_router_plan *plan = &n->plan->routers[router];
+    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET || d->protocol == BS_ROUTE_CALLBACK;
+    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS;
+    s->kernel = large ? BS_CU_route_rows : BS_CU_route;
+    s->batch = BS_CU_ROUTE_CHUNK;
+    s->parts = 1;
+    s->router = router;
+    s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
+    s->p[BS_CU_P_WIDTH].i = plan->forced ? 0 : n->in[0].dim[0];
+    s->p[BS_CU_P_CAPACITY].i = d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
+                               : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                                                                : d->capacity;
+    s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
+    s->p[BS_CU_P_FALLBACK].i = d->fallback;
+    s->p[BS_CU_P_NORMALISE].i = d->normalise;
+    s->p[BS_CU_P_THRESHOLD].f = d->threshold;
+    s->p[BS_CU_P_FORCED].i = plan->forced;
+    s->p[BS_CU_P_LARGE].i = large;
+    s->p[BS_CU_P_PATCHES].i = -1;
+    if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t patches = n->graph->domains[info->domain].patches;
+    bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
+    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_weight_offset(specs, 1);
+    s->p[BS_CU_P_PATCHES].i = patches;
+    if (patches < 0)
+        return;
+    s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
+    s->p[BS_CU_P_HEIGHT].i = (int32_t)n->dims[n->graph->domains[patches].height];
+    s->p[BS_CU_P_FRAME_WIDTH].i = (int32_t)n->dims[n->graph->domains[patches].width];
+}
+
+/* p: [0] scores a row, [1] whether a budget was kept. */
+static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t router = n->node->router;
+    s->kernel = BS_CU_route_score;
+    s->router = router;
+    s->batch = 256;
+    s->p[0].i = n->in[0].dim[0];
+    s->p[1].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET && !n->plan->routers[router].forced;
+}
+
+static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_route_price;
+    s->router = n->node->router;
+}
+
+/* ----------------------------------------------------------------------------------------- shared by a block */
+
+/* At the beginning of the workspace; what is staged or sorted lies behind. */
+struct bs_cu_routing {
+    uint64_t sums[8];              /* of each warp */
+    int32_t counts[BS_MAX_PATHS];
+    int32_t offsets[BS_MAX_PATHS + 1];
+    int32_t next[BS_MAX_PATHS];    /* where the next row of a path goes; of a capacity: room that is left */
+    int32_t of_warp[8 * BS_MAX_PATHS];
+};
+
+#define BS_CU_ROUTING_BYTES 4096
+
+/* What a block needs to make a decision. */
+struct bs_cu_router {
+    const bs_cu_tile *t;
+    const bs_device_step *s;
+    bs_cu_decision d;
+    const bs_device_operand *score;
+    bs_cu_routing *shared;
+    uint32_t *stage;
+    int32_t rows;
+    float knob;
+};
+
+__device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    bs_cu_router r;
+    r.t = &t;
+    r.s = s;
+    r.d = bs_cu_decision_of(t, s->router);
+    r.score = bs_cu_in(t, s, 0);
+    r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
+    r.stage = reinterpret_cast<uint32_t *>(t.workspace + BS_CU_ROUTING_BYTES);
+    r.rows = min(bs_cu_count(t, s->domain), t.program->decision[s->router].rows);
+    r.knob = 0.0f;
+    if (s->p[BS_CU_P_KNOB].i) {
+        const bs_device_operand *knob = bs_cu_in(t, s, 1);
+        r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
+    }
+    return r;
+}
+
+/* ------------------------------------------------------------------------------------------------ counting */
+
+/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
+__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
+{
+    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
+    for (int32_t bit = 1; bit < paths; bit *= 2) {
+        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
+        peers &= path & bit ? set : ~set;
+    }
+    return path >= 0 ? peers : 0;
+}
+
+__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
+
+/* Adds choices first .. last - 1 to shared->counts. The caller cleared them, and synchronises. */
+__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.shared->counts[path], __popc(peers));
+    }
+}
+
+/* offsets from counts; next = offsets. All threads; synchronises before and after. */
+__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
+{
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+        int32_t sum = 0;
+        for (int32_t q = 0; q < p; q++)
+            sum += r.shared->counts[q];
+        r.shared->offsets[p] = sum;
+        if (p < r.d.paths)
+            r.shared->next[p] = sum;
+    }
+    __syncthreads();
+}
+
+/* Gives choices first .. last - 1 their packed rows: in order, from shared->next on. All threads. */
+__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    const int32_t paths = r.d.paths, warp = (int32_t)threadIdx.x / 32, warps = (int32_t)blockDim.x / 32;
+    bs_cu_routing *shared = r.shared;
+    for (int32_t i = (int32_t)threadIdx.x; i < warps * BS_MAX_PATHS; i += (int32_t)blockDim.x)
+        shared->of_warp[i] = 0;
+    __syncthreads();
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const uint32_t peers = bs_cu_peers(path, paths), below = peers & bs_cu_lanes_below();
+        if (path >= 0 && below == 0)
+            shared->of_warp[warp * BS_MAX_PATHS + path] = __popc(peers);
+        __syncthreads();
+        if (path >= 0) {
+            int32_t packed = shared->next[path] + __popc(below);
+            for (int32_t k = 0; k < warp; k++)
+                packed += shared->of_warp[k * BS_MAX_PATHS + path];
+            r.d.inverse[at] = packed;
+            r.d.ids[packed] = at / r.d.per_row;
+        } else if (at < last) {
+            r.d.inverse[at] = -1;
+        }
+        __syncthreads();
+        for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+            for (int32_t k = 0; k < warps; k++) {
+                shared->next[p] += shared->of_warp[k * BS_MAX_PATHS + p];
+                shared->of_warp[k * BS_MAX_PATHS + p] = 0;
+            }
+        __syncthreads();
+    }
+}
+
+/* At most 32 choices: the first warp packs them without asking the others. Lane p looks after paths p and p + 32. */
+__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
+{
+    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
+    if (lane >= 32)
+        return;
+    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
+    const uint32_t peers = bs_cu_peers(path, paths);
+    int32_t count[2] = {0, 0}, before[2] = {0, 0}, smaller = 0;
+    for (int32_t i = 0; i < choices; i++) {
+        const int32_t other = __shfl_sync(0xffffffffu, path, i);
+        if (other < 0)
+            continue;
+        count[0] += other == lane;
+        before[0] += other < lane;
+        count[1] += other == lane + 32;
+        before[1] += other < lane + 32;
+        smaller += other < path;
+    }
+    for (int32_t k = 0; k < 2; k++)
+        if (lane + 32 * k < paths) {
+            r.d.counts[lane + 32 * k] = r.shared->counts[lane + 32 * k] = count[k];
+            r.d.offsets[lane + 32 * k] = before[k];
+            if (lane + 32 * k + 1 == paths)
+                r.d.offsets[paths] = before[k] + count[k];
+        }
+    if (lane >= choices)
+        return;
+    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
+    r.d.inverse[lane] = packed;
+    if (path >= 0)
+        r.d.ids[packed] = lane / r.d.per_row;
+}
+
+/* Counts, offsets, ids and the inverse of what was chosen, by one block. shared->counts: how many rows each path got. */
+__device__ inline void bs_cu_pack(const bs_cu_router &r)
+{
+    const int32_t choices = r.rows * r.d.per_row;
+    __syncthreads(); /* chosen is written */
+    if (choices <= 32) {
+        bs_cu_pack_few(r, choices);
+        __syncthreads();
+        return;
+    }
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->counts[p] = 0;
+    __syncthreads();
+    bs_cu_count_choices(r, 0, choices);
+    bs_cu_sum_counts(r);
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+        r.d.offsets[p] = r.shared->offsets[p];
+        if (p < r.d.paths)
+            r.d.counts[p] = r.shared->counts[p];
+    }
+    bs_cu_place_choices(r, 0, choices);
+}
+
+/* -------------------------------------------------------------------------------------------------- record */
+
+/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
+__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    int8_t *top = reinterpret_cast<int8_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
+    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
+        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int8_t)r.d.chosen[(int64_t)row * r.d.per_row];
+}
+
+/* And how many rows each path got (shared->counts): tiles add theirs. */
+__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
+{
+    const bs_device_decision &d = r.t->program->decision[r.s->router];
+    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+        if (!d.in_tile)
+            sums[p] = r.shared->counts[p];
+        else if (r.shared->counts[p] > 0)
+            atomicAdd(&sums[p], r.shared->counts[p]);
+    }
+}
+
+/* After a failure: no row has a path. */
+__device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = -1;
+        r.d.gates[at] = 0.0f;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- row by row */
+
+/* A row's scores as they were staged: f32 or i32, by their bits. */
+struct bs_cu_scores {
+    const uint32_t *bits;
+    bool integer;
+};
+
+__device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
+{
+    return x.integer ? (float)(int32_t)x.bits[i] : __uint_as_float(x.bits[i]);
+}
+
+/* Whether score a is to be taken before score b. Large i32 scores are exact. */
+__device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
+{
+    return x.integer ? (int32_t)x.bits[a] > (int32_t)x.bits[b] : __uint_as_float(x.bits[a]) > __uint_as_float(x.bits[b]);
+}
+
+__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
+{
+    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
+    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
+}
+
+/* The count highest, the lower path of equals. */
+__device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, const bs_cu_scores &x, int32_t count)
+{
+    uint64_t taken = 0;
+    float sum = 0.0f;
+    for (int32_t k = 0; k < count; k++) {
+        int32_t best = -1;
+        for (int32_t p = 0; p < r.d.paths; p++)
+            if (!(taken >> p & 1) && (best < 0 || bs_cu_score_above(x, p, best)))
+                best = p;
+        taken |= 1ull << best;
+        bs_cu_choose(r, row, k, best, bs_cu_score(x, best));
+        sum += bs_cu_score(x, best);
+    }
+    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && k < count; k++)
+        r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
+}
+
+__device__ inline void bs_cu_decide_threshold(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+{
+    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
+    const int32_t fallback = r.s->p[BS_CU_P_FALLBACK].i - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < r.d.paths; p++)
+        if (bs_cu_score(x, p) > threshold)
+            bs_cu_choose(r, row, n++, p, bs_cu_score(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_cu_choose(r, row, n++, fallback, bs_cu_score(x, fallback));
+    for (; n < r.d.per_row; n++)
+        bs_cu_choose(r, row, n, -1, 0.0f);
+}
+
+/* One row, by one thread. False: its scores make no sense. */
+__device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+{
+    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
+    const int32_t label = (int32_t)x.bits[0];
+    for (int32_t i = 0; !x.integer && i < r.s->p[BS_CU_P_WIDTH].i; i++)
+        if (isnan(bs_cu_score(x, i)))
+            return false;
+    switch (r.s->p[BS_CU_P_PROTOCOL].i) {
+    case BS_ROUTE_TOP1: bs_cu_decide_topk(r, row, x, 1); return true;
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_cu_decide_topk(r, row, x, r.d.per_row); return true;
+    case BS_ROUTE_THRESHOLD: bs_cu_decide_threshold(r, row, x); return true;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_cu_score(x, 0) + bs_cu_score(x, 1) < threshold ? 0 : 1;
+        bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
+        return true;
+    }
+    case BS_ROUTE_BINARY: bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0)); return true;
+    case BS_ROUTE_LABEL:
+        if (label < 0 || label >= r.d.paths)
+            return false;
+        bs_cu_choose(r, row, 0, label, 1.0f);
+        return true;
+    case BS_ROUTE_TABLE: {
+        if (label < 0 || label >= r.s->p[BS_CU_P_CAPACITY].i)
+            return false;
+        const int32_t path = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s))[label];
+        if (path < 0 || path >= r.d.paths)
+            return false;
+        bs_cu_choose(r, row, 0, path, 1.0f);
+        return true;
+    }
+    default: return false;
+    }
+}
+
+/* Scores of rows first .. last - 1 to shared memory, `pitch` words a row; so many threads a row as it has scores. */
+__device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last, int32_t pitch)
+{
+    const int32_t width = r.s->p[BS_CU_P_WIDTH].i, stride = r.score->stride[0];
+    int32_t lanes = 1;
+    while (lanes < width && lanes < 32)
+        lanes *= 2;
+    for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
+        const uint8_t *data = bs_cu_row(*r.t, r.score, row);
+        for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
+            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32 ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
+                                                                          : __float_as_uint(bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
+    }
+}
+
+/* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
+__device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(BS_CU_ROUTE_STAGE / pitch, (int32_t)blockDim.x);
+    const bool integer = r.score->dtype == BS_I32;
+    bool bad = false;
+    for (int32_t base = first; base < last; base += most) {
+        const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
+        bs_cu_stage_scores(r, base, end, pitch);
+        __syncthreads();
+        if (row < end) {
+            const bs_cu_scores x = {r.stage + (row - base) * pitch, integer};
+            bad = !bs_cu_decide_row(r, row, x) || bad;
+        }
+        __syncthreads();
+    }
+    return __syncthreads_or(bad) == 0;
+}
+
+__device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = at % r.d.per_row == 0 ? r.s->p[BS_CU_P_FORCED].i - 1 : -1;
+        r.d.gates[at] = 1.0f;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* Ascending as (path, gate from the highest, row): no two are equal. -0 is 0. */
+__device__ __forceinline__ uint64_t bs_cu_capacity_key(int32_t path, float gate, int32_t row)
+{
+    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
+    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
+    return (uint64_t)(uint32_t)path << 58 | (uint64_t)bits << 26 | (uint32_t)row;
+}
+
+/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies beyond n
+ * can be left away. All threads; the caller synchronised. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
+{
+    for (int32_t width = 2; width / 2 < n; width *= 2)
+        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
+            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
+                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
+                if (low >= n)
+                    break;
+                if (high < n && keys[low] > keys[high]) {
+                    const uint64_t key = keys[low];
+                    keys[low] = keys[high];
+                    keys[high] = key;
+                }
+            }
+            __syncthreads();
+        }
+}
+
+/* The sum over all threads, for each to know. */
+__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
+{
+    for (int32_t d = 16; d > 0; d /= 2)
+        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        shared->sums[threadIdx.x / 32] = mine;
+    __syncthreads();
+    uint64_t sum = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
+        sum += shared->sums[k];
+    return sum;
+}
+
+/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. shared->next: room. */
+__device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
+{
+    bs_cu_routing *shared = r.shared;
+    uint64_t *keys = r.rows <= BS_CU_ROUTE_SORT ? reinterpret_cast<uint64_t *>(r.stage) : reinterpret_cast<uint64_t *>(r.d.work);
+    const int32_t per_row = r.d.per_row;
+    bool over = false;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        shared->counts[p] = 0;
+    __syncthreads();
+    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t row = base + (int32_t)threadIdx.x, path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&shared->counts[path], __popc(peers));
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+        over = over || shared->counts[p] > shared->next[p];
+        int32_t sum = 0;
+        for (int32_t q = 0; q < p; q++)
+            sum += shared->counts[q];
+        shared->offsets[p] = sum;
+    }
+    if (__syncthreads_or(over)) {
+        for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x)
+            keys[row] = bs_cu_capacity_key(r.d.chosen[(int64_t)row * per_row + k], r.d.gates[(int64_t)row * per_row + k], row);
+        __syncthreads();
+        bs_cu_sort_keys(keys, r.rows);
+        for (int32_t i = (int32_t)threadIdx.x; i < r.rows; i += (int32_t)blockDim.x) {
+            const int32_t path = (int32_t)(keys[i] >> 58), row = (int32_t)(keys[i] & 0x3ffffffu);
+            if (i - shared->offsets[path] >= shared->next[path])
+                r.d.chosen[(int64_t)row * per_row + k] = -1;
+        }
+        __syncthreads();
+    }
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        shared->next[p] = max(shared->next[p] - shared->counts[p], 0);
+    __syncthreads();
+}
+
+/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
+__device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
+{
+    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].dropped);
+    const int32_t per_row = r.d.per_row;
+    uint64_t lost = 0;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->next[p] = r.s->p[BS_CU_P_CAPACITY].i;
+    __syncthreads();
+    for (int32_t k = 0; k < per_row; k++)
+        bs_cu_limit_choice(r, k);
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
+        float *gates = r.d.gates + (int64_t)row * per_row;
+        for (int32_t k = 0; k < per_row; k++)
+            if (chosen[k] >= 0) {
+                chosen[kept] = chosen[k];
+                gates[kept++] = gates[k];
+            }
+        lost += (uint64_t)(per_row - kept);
+        for (; kept < per_row; kept++) {
+            chosen[kept] = -1;
+            gates[kept] = 0.0f;
+        }
+    }
+    lost = bs_cu_sum_threads(r.shared, lost);
+    if (threadIdx.x == 0)
+        *dropped = (int64_t)lost;
+}
+
+/* -------------------------------------------------------------------------------------------------- budget */
+
+/* As in route.c: integers only, so the choice is the same everywhere. */
+__device__ inline uint64_t bs_cu_budget_weight(int32_t t)
+{
+    const int32_t i = t & 7;
+    const uint64_t mantissa = i == 0 ? 256 : i == 1 ? 279 : i == 2 ? 304 : i == 3 ? 332 : i == 4 ? 362 : i == 5 ? 395 : i == 6 ? 431 : 470;
+    return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
+}
+
+/* Estimated losses of a row: staged, or where they are. */
+struct bs_cu_losses {
+    const int32_t *data;
+    int32_t stride;
+};
+
+__device__ __forceinline__ bs_cu_losses bs_cu_losses_of(const bs_cu_router &r, int32_t row)
+{
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
+    bs_cu_losses l;
+    if (r.rows <= BS_CU_ROUTE_STAGE / pitch) {
+        l.data = reinterpret_cast<const int32_t *>(r.stage + row * pitch);
+        l.stride = 1;
+    } else {
+        l.data = reinterpret_cast<const int32_t *>(bs_cu_row(*r.t, r.score, row));
+        l.stride = r.score->stride[0];
+    }
+    return l;
+}
+
+__device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
+{
+    return min(max(l.data[(int64_t)v * l.stride], 0), 1 << 24);
+}
+
+/* The variant of least cost + price x loss; the lower of equals. */
+__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
+{
+    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)), variants = r.s->p[BS_CU_P_CAPACITY].i;
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_cu_loss(l, v), cost = (uint64_t)min(max(costs[v], 0), 1 << 24);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total)
+            best = v, best_total = total;
+    }
+    return best;
+}
+
+/* A patch counts by its area, any other cell as one. */
+__device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
+{
+    if (r.s->p[BS_CU_P_PATCHES].i < 0)
+        return 1;
+    const int32_t size = r.s->p[BS_CU_P_SIZE].i, h = r.s->p[BS_CU_P_HEIGHT].i, w = r.s->p[BS_CU_P_FRAME_WIDTH].i;
+    const int32_t across = (w + size - 1) / size, top = bs_cu_top_row(*r.t, r.s->domain, row);
+    return (uint64_t)((int64_t)min(size, h - top / across * size) * min(size, w - top % across * size));
+}
+
+__device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t weight)
+{
+    uint64_t loss = 0;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        loss += bs_cu_cell_weight(r, row) * (uint64_t)bs_cu_loss(l, bs_cu_budget_choice(r, l, weight));
+    }
+    return bs_cu_sum_threads(r.shared, loss);
+}
+
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses that
+ * cannot be avoided. */
+__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best)
+{
+    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
+    uint64_t range = 0, least = 0;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        int32_t low = 1 << 24, high = 0;
+        for (int32_t v = 0; v < variants; v++) {
+            const int32_t loss = bs_cu_loss(l, v);
+            low = min(low, loss);
+            high = baseline == 0 || baseline == v + 1 ? max(high, loss) : high;
+        }
+        range += bs_cu_cell_weight(r, row) * (uint64_t)(int64_t)(high - low);
+        least += bs_cu_cell_weight(r, row) * (uint64_t)low;
+    }
+    *best = bs_cu_sum_threads(r.shared, least);
+    return bs_cu_sum_threads(r.shared, range);
+}
+
+/* The smallest price whose losses fit. All threads; whether the tables make sense. */
+__device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
+{
+    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
+    const int32_t *path_of = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s) + r.s->p[BS_CU_P_PATHS_AT].i);
+    const float share = r.knob < 0.0f ? 0.0f : r.knob > 1.0f ? 1.0f : r.knob;
+    int32_t low = 0, high = BS_CU_BUDGET_STEPS; /* the loss falls as the price rises */
+    uint64_t best;
+    for (int32_t v = 0; v < variants; v++) /* weights come from a file */
+        if (path_of[v] < 0 || path_of[v] >= r.d.paths)
+            return false;
+    if (r.rows <= BS_CU_ROUTE_STAGE / pitch)
+        bs_cu_stage_scores(r, 0, r.rows, pitch);
+    __syncthreads();
+    const uint64_t range = bs_cu_budget_range(r, &best), allowed = (uint64_t)((double)share * (double)range) + best;
+    while (low < high) {
+        const int32_t middle = (low + high) / 2;
+        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        const int32_t variant = bs_cu_budget_choice(r, l, bs_cu_budget_weight(low));
+        bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
+    }
+    if (threadIdx.x == 0)
+        *r.d.price = 12.0f - (float)low / 8.0f;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- kernels */
+
+/* A decision, by one block. */
+__device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    bool good = !isnan(r.knob);
+    (void)w;
+    if (threadIdx.x == 0)
+        *r.d.price = 0.0f;
+    if (s->p[BS_CU_P_FORCED].i)
+        bs_cu_decide_forced(r, 0, r.rows);
+    else if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_BUDGET)
+        good = bs_cu_decide_budget(r);
+    else if (good)
+        good = bs_cu_decide_rows(r, 0, r.rows);
+    if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_CAPACITY)
+        bs_cu_limit_capacity(r);
+    if (!good) {
+        __syncthreads(); /* others may still be choosing */
+        bs_cu_choose_none(r, 0, r.rows * r.d.per_row);
+        if (threadIdx.x == 0)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+    }
+    bs_cu_pack(r);
+    bs_cu_record_rows(r, 0, r.rows);
+    bs_cu_record_counts(r);
+}
+
+/* Chunk w.part of the rows: what they chose, how many of them each path got, and whether any of them failed. */
+__device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
+    bool good = !isnan(r.knob);
+    if (w.part == 0 && threadIdx.x == 0)
+        *r.d.price = 0.0f;
+    if (first >= r.rows && w.part > 0)
+        return;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->counts[p] = 0;
+    if (s->p[BS_CU_P_FORCED].i)
+        bs_cu_decide_forced(r, first, last);
+    else if (good)
+        good = bs_cu_decide_rows(r, first, last);
+    __syncthreads();
+    if (good)
+        bs_cu_count_choices(r, first * r.d.per_row, last * r.d.per_row);
+    else if (threadIdx.x == 0)
+        bs_cu_fail(t, s, BS_ERROR_DATA);
+    __syncthreads();
+    int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
+        chunk[p] = p < r.d.paths ? r.shared->counts[p] : !good;
+}
+
+/* What the caller's function chose. False: a path that there is not. */
+__device__ inline bool bs_cu_check_chosen(const bs_cu_router &r)
+{
+    bool bad = false;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        r.d.gates[row] = 1.0f;
+        bad = bad || r.d.chosen[row] < -1 || r.d.chosen[row] >= r.d.paths;
+    }
+    return __syncthreads_or(bad) == 0;
+}
+
+__device__ inline void bs_cu_pack_called(const bs_cu_router &r)
+{
+    if (!bs_cu_check_chosen(r)) {
+        bs_cu_choose_none(r, 0, r.rows);
+        if (threadIdx.x == 0)
+            bs_cu_fail(*r.t, r.s, BS_ERROR_DATA);
+    }
+    bs_cu_pack(r);
+    bs_cu_record_rows(r, 0, r.rows);
+    bs_cu_record_counts(r);
+}
+
+/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
+__device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
+{
+    const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->counts[p] = r.shared->of_warp[p] = 0;
+    bool failed = false;
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
+        const int32_t p = i % words;
+        int32_t all = 0, before = 0;
+        for (int32_t k = i / words; k < chunks; k += slices) {
+            const int32_t count = r.d.work[(int64_t)k * words + p];
+            all += count;
+            before += k < chunk ? count : 0;
+        }
+        if (p == r.d.paths) {
+            failed = failed || all > 0;
+        } else {
+            atomicAdd(&r.shared->counts[p], all);
+            atomicAdd(&r.shared->of_warp[p], before);
+        }
+    }
+    return __syncthreads_or(failed) != 0;
+}
+
+/* Chunk w.part of the rows finds its place behind the chunks before it; the first one writes what all need to know. */
+__device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
+    if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
+        return;
+    if (!s->p[BS_CU_P_LARGE].i) {
+        bs_cu_pack_called(r);
+        return;
+    }
+    const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + BS_CU_ROUTE_CHUNK - 1) / BS_CU_ROUTE_CHUNK);
+    if (failed) {
+        for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+            r.shared->counts[p] = r.shared->of_warp[p] = 0;
+        bs_cu_choose_none(r, first * r.d.per_row, last * r.d.per_row);
+    }
+    bs_cu_sum_counts(r);
+    if (w.part == 0) {
+        for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+            r.d.offsets[p] = r.shared->offsets[p];
+            if (p < r.d.paths)
+                r.d.counts[p] = r.shared->counts[p];
+        }
+        bs_cu_record_counts(r);
+    }
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.shared->next[p] += r.shared->of_warp[p];
+    __syncthreads();
+    bs_cu_place_choices(r, first * r.d.per_row, last * r.d.per_row);
+    bs_cu_record_rows(r, first, last);
+}
+
+/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else 0. */
+__device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0; /* it counts all rows */
+    for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
+        const int64_t decided = (int64_t)(ahead + r) * d.per_row;
+        const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
+        const uint8_t *from = bs_cu_row(t, in, r);
+        uint8_t *to = bs_cu_row(t, out, r);
+        const bool given = path >= 0 && at < s->p[0].i;
+        if (out->dtype == BS_I32)
+            *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
+                                               : given                ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
+                                                                      : 0;
+        else
+            bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
+    }
+}
+
+/* The price at which a budget was kept; of a route that was decided ahead 0. */
+__device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    if (threadIdx.x == 0 && w.part == 0)
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, *bs_cu_decision_of(t, s->router).price);
+}
+
+#endif

@@ -1,0 +1,364 @@
+/* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any
+ * type change their places.
+ * Relies on walk.cuh. Must never do arithmetic on elements, nor trust an index. */
+#ifndef BS_CUDA_OP_SHAPE
+#define BS_CUDA_OP_SHAPE
+
+#include "cuda/kernels.cuh"
+#include "cuda/walk.cuh"
+
+__device__ inline bs_cu_deal bs_cu_deal_copy(const bs_device_operand *out, const bs_cu_work &w)
+{
+    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+}
+
+/* Moves a view by `by` along dimension d. */
+__device__ __forceinline__ void bs_cu_shift(bs_cu_view *v, int32_t d, int32_t by)
+{
+#pragma unroll
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        v->data += i == d ? (int64_t)by * v->stride[i] * bs_cu_bytes(v->dtype) : 0;
+}
+
+__device__ __forceinline__ int32_t bs_cu_dim(const bs_cu_view &v, int32_t d)
+{
+    return d == 0 ? v.dim[0] : d == 1 ? v.dim[1] : d == 2 ? v.dim[2] : v.dim[3];
+}
+
+/* Only the first `n` along dimension d. Rows and columns only of whole images. */
+__device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
+{
+#pragma unroll
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        v->dim[i] = i == d ? n : v->dim[i];
+    v->y1 = v->rank == 3 && d == 1 ? n : v->y1;
+    v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
+}
+
+/* p: axis. */
+static void bs_cu_concat_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_concat;
+    s->p[0].i += s->p[0].i < 0 ? n->out[0].rank : 0;
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    const int32_t axis = s->p[0].i;
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view y = bs_cu_open(t, out, r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (int32_t i = 0; i < s->n_in; i++) {
+            bs_cu_view v[2] = {y, bs_cu_open(t, bs_cu_in(t, s, i), r)};
+            const int32_t extent = bs_cu_dim(v[1], axis);
+            bs_cu_keep(&v[0], axis, extent);
+            bs_cu_copy_view(v, d.index, d.workers);
+            bs_cu_shift(&y, axis, extent);
+        }
+    }
+}
+
+/* p: axis, start. */
+static void bs_cu_slice_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_slice;
+    s->p[0].i += s->p[0].i < 0 ? n->out[0].rank : 0;
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    const int32_t axis = s->p[0].i, start = s->p[1].i;
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        if (bs_cu_dim(v[0], axis) > bs_cu_dim(v[1], axis) - start) { /* a symbol was bound below what the slice needs */
+            bs_cu_fail(t, s, BS_ERROR_SHAPE);
+            return;
+        }
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_shift(&v[1], axis, start);
+        bs_cu_copy_view(v, d.index, d.workers);
+    }
+}
+
+/* p: dimension d of the result is dimension p[d] of the operand. */
+static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t rank = n->out[0].rank;
+    bool given = rank < 2;
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        given = given || s->p[d].i != 0;
+    for (int32_t d = 0; d < rank && !given; d++)
+        s->p[d].i = d < rank - 2 ? d : 2 * rank - 3 - d;
+    s->kernel = BS_CU_transpose;
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        const int32_t a = v[1].stride[0], b = v[1].stride[1], c = v[1].stride[2], e = v[1].stride[3];
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+#pragma unroll
+        for (int32_t i = 0; i < BS_MAX_RANK; i++)
+            v[1].stride[i] = s->p[i].i == 0 ? a : s->p[i].i == 1 ? b : s->p[i].i == 2 ? c : e;
+        bs_cu_copy_view(v, d.index, d.workers);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- reshape */
+
+static void bs_cu_reshape_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_reshape;
+    bs_cu_cut(n, s);
+}
+
+__device__ inline int32_t bs_cu_reshape_count(const bs_cu_view &v)
+{
+    int32_t n = 1;
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        n *= d < v.rank ? v.dim[d] : 1;
+    return n;
+}
+
+/* Element number i in row-major order. */
+__device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
+{
+    int64_t at = 0;
+#pragma unroll
+    for (int32_t d = BS_MAX_RANK - 1; d >= 0; d--)
+        if (d < v.rank) {
+            const int32_t rest = i / v.dim[d];
+            at += (int64_t)(i - rest * v.dim[d]) * v.stride[d];
+            i = rest;
+        }
+    return at;
+}
+
+/* Makes one line of what is one. */
+__device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
+{
+    int32_t step = 1;
+    bool dense = true;
+#pragma unroll
+    for (int32_t d = BS_MAX_RANK - 1; d >= 0; d--)
+        if (d < v->rank) {
+            dense = dense && (v->dim[d] == 1 || v->stride[d] == step);
+            step *= v->dim[d];
+        }
+    if (!dense)
+        return false;
+    v->rank = 1;
+    v->dim[0] = count;
+    v->stride[0] = 1;
+    return true;
+}
+
+__device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        const int32_t n = bs_cu_reshape_count(v[0]);
+        if (n != bs_cu_reshape_count(v[1])) {
+            bs_cu_fail(t, s, BS_ERROR_SHAPE);
+            return;
+        }
+        if (w.part == 0)
+            bs_cu_zero_margin(v[0]);
+        bs_cu_view line[2] = {v[0], v[1]};
+        if (bs_cu_reshape_line(&line[0], n) && bs_cu_reshape_line(&line[1], n)) {
+            bs_cu_copy_view(line, d.index, d.workers);
+            continue;
+        }
+        const bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
+        for (int32_t i = d.index; i < n; i += d.workers) {
+            const int64_t at[2] = {bs_cu_reshape_at(v[0], i), bs_cu_reshape_at(v[1], i)};
+            copy.one(at);
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- pad */
+
+/* The border's value as it is stored; values out of a type's range are its nearest end. */
+static uint32_t bs_cu_pad_border(int32_t dtype, float value)
+{
+    const float whole = rintf(value);
+    const int32_t code = whole >= 2147483648.0f ? INT32_MAX : whole > -2147483648.0f ? (int32_t)whole : INT32_MIN;
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    switch (dtype) {
+    case BS_F32: return bits;
+    case BS_F16: return bs_f32_to_f16(value);
+    case BS_BF16: return bs_f32_to_bf16(value);
+    case BS_I32: return (uint32_t)code;
+    case BS_I8: return (uint32_t)bs_clamp_i32(code, -128, 127);
+    default: return (uint32_t)bs_clamp_i32(code, 0, dtype == BS_U8 ? 255 : 65535);
+    }
+}
+
+/* p: top, bottom, left, right, value, edge; [4] becomes the border as it is stored. */
+static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_pad;
+    s->p[4].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[4].f);
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t top = s->p[0].i, left = s->p[2].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bs_cu_copy copy = bs_cu_copy_between(y, x);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+            const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
+            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
+                                   (int64_t)k.c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
+            if (s->p[5].i || (sy == k.y - top && sx == k.x - left))
+                copy.one(at);
+            else
+                bs_cu_store_one(copy.to, copy.to_bytes, at[0], (uint32_t)s->p[4].i);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- pixel shuffle */
+
+/* p: r. */
+static void bs_cu_pixel_shuffle_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_pixel_shuffle;
+    bs_cu_cut(n, s);
+}
+
+static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_pixel_unshuffle;
+    bs_cu_cut(n, s);
+}
+
+/* floor(v / r), by a shift where r is a power of two; r <= 64 x 64. */
+__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
+{
+    if ((r & (r - 1)) == 0)
+        return v >> (31 - __clz(r));
+    return v >= 0 ? v / r : -1 - (-1 - v) / r;
+}
+
+/* Goes over the result, so that it is written in order. */
+__device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bs_cu_copy copy = bs_cu_copy_between(y, x);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+            const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f), c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
+            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
+                                   (int64_t)c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
+            copy.one(at);
+        }
+    }
+}
+
+__device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bs_cu_copy copy = bs_cu_copy_between(y, x);
+        if (x.frame_h % f != 0 || x.frame_w % f != 0) { /* rows would be missing */
+            bs_cu_fail(t, s, BS_ERROR_SHAPE);
+            return;
+        }
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+            const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f), j = phase - i * f;
+            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
+                                   (int64_t)c * x.stride[0] + (int64_t)(k.y * f + i) * x.stride[1] + (int64_t)(k.x * f + j) * x.stride[2]};
+            copy.one(at);
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- gather_rows */
+
+static void bs_cu_gather_rows_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_gather_rows;
+    bs_cu_cut(n, s);
+}
+
+/* Copies the rows of the table one after the other, all threads on each, four elements at a time where a row is a line. */
+__device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y, const bs_cu_view &table,
+                                            const bs_cu_view &indices, int32_t index, int32_t threads)
+{
+    bs_cu_view row[2] = {y, table};
+    bs_cu_keep(&row[0], 0, 1);
+    row[0].y0 = row[0].x0 = 0;
+    const bs_cu_walk<2> k = bs_cu_walk_over(row);
+    const bs_cu_copy copy = bs_cu_copy_between(y, table);
+    const bool line = k.count[2] == 1 && k.count[1] == 1 && k.count[0] == 1;
+    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) &&
+                      bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    const int32_t unit = four ? 4 : 1, units = k.count[3] / unit * k.count[2] * k.count[1] * k.count[0];
+    /* m, i: row of the result, and unit of the row, without dividing again */
+    int32_t m = units > 0 ? index / units : y.dim[0], i = units > 0 ? index % units : 0;
+    const int32_t dm = units > 0 ? threads / units : 0, di = units > 0 ? threads % units : 0;
+    while (m < y.dim[0]) {
+        const int32_t from = reinterpret_cast<const int32_t *>(indices.data)[(int64_t)m * indices.stride[0]];
+        if (from < 0 || from >= table.dim[0]) {
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+            return;
+        }
+        int64_t at[2] = {(int64_t)m * y.stride[0] + k.at[0], (int64_t)from * table.stride[0] + k.at[1]};
+        const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2, i1 = line ? 0 : i / c3 / c2;
+#pragma unroll
+        for (int32_t o = 0; o < 2; o++)
+            at[o] += (int64_t)i3 * (k.step[o][3] * unit) + (int64_t)i2 * k.step[o][2] + (int64_t)i1 * k.step[o][1];
+        if (four)
+            copy.four(at);
+        else
+            copy.one(at);
+        i += di;
+        const int32_t carry = i >= units;
+        i -= carry ? units : 0;
+        m += dm + carry;
+    }
+}
+
+/* Operands: indices, table. */
+__device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open(t, out, r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index, d.workers);
+    }
+}
+
+#endif

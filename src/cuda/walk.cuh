@@ -1,0 +1,326 @@
+/* walk.cuh - one loop nest for every op that goes element by element over strided operands, and how rows and elements
+ * are dealt out to the threads of a block.
+ *
+ * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
+ * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one piece
+ * to its next by carrying digits, without a division.
+ * Relies on program.cuh and lower.cuh. Must never know what an element means. */
+#ifndef BS_CUDA_WALK
+#define BS_CUDA_WALK
+
+#include "cuda/lower.cuh"
+#include "cuda/program.cuh"
+
+#define BS_CU_EACH 4096 /* elements of a piece of work */
+
+/* Pieces of the work of an op that fills out[0] element by element: parts of an image, several rows of what is small. */
+static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
+{
+    const int64_t elements = bs_cu_elements(&n->out[0]);
+    if (n->out[0].rank == 3 || elements > BS_CU_EACH)
+        s->parts = bs_cu_pieces(elements, BS_CU_EACH);
+    else
+        s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
+}
+
+/* ---------------------------------------------------------------------------------------------- elements */
+
+/* Elements as they lie in memory, whatever they mean. */
+__device__ __forceinline__ uint32_t bs_cu_load_one(const uint8_t *data, int32_t bytes, int64_t at)
+{
+    return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
+           : bytes == 2 ? reinterpret_cast<const uint16_t *>(data)[at]
+                        : data[at];
+}
+
+__device__ __forceinline__ void bs_cu_store_one(uint8_t *data, int32_t bytes, int64_t at, uint32_t raw)
+{
+    if (bytes == 4)
+        reinterpret_cast<uint32_t *>(data)[at] = raw;
+    else if (bytes == 2)
+        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)raw;
+    else
+        data[at] = (uint8_t)raw;
+}
+
+/* Four of them side by side; the first is aligned to all four. */
+__device__ __forceinline__ void bs_cu_load_four(const uint8_t *data, int32_t bytes, int64_t at, uint32_t (&raw)[4])
+{
+    if (bytes == 4) {
+        const uint4 q = *reinterpret_cast<const uint4 *>(data + at * 4);
+        raw[0] = q.x, raw[1] = q.y, raw[2] = q.z, raw[3] = q.w;
+    } else if (bytes == 2) {
+        const uint2 q = *reinterpret_cast<const uint2 *>(data + at * 2);
+        raw[0] = q.x & 0xffffu, raw[1] = q.x >> 16, raw[2] = q.y & 0xffffu, raw[3] = q.y >> 16;
+    } else {
+        const uint32_t q = *reinterpret_cast<const uint32_t *>(data + at);
+        raw[0] = q & 0xffu, raw[1] = q >> 8 & 0xffu, raw[2] = q >> 16 & 0xffu, raw[3] = q >> 24;
+    }
+}
+
+__device__ __forceinline__ void bs_cu_store_four(uint8_t *data, int32_t bytes, int64_t at, const uint32_t (&raw)[4])
+{
+    if (bytes == 4)
+        *reinterpret_cast<uint4 *>(data + at * 4) = make_uint4(raw[0], raw[1], raw[2], raw[3]);
+    else if (bytes == 2)
+        *reinterpret_cast<uint2 *>(data + at * 2) = make_uint2((raw[0] & 0xffffu) | raw[1] << 16, (raw[2] & 0xffffu) | raw[3] << 16);
+    else
+        *reinterpret_cast<uint32_t *>(data + at) = (raw[0] & 0xffu) | (raw[1] & 0xffu) << 8 | (raw[2] & 0xffu) << 16 | raw[3] << 24;
+}
+
+__device__ __forceinline__ float bs_cu_from_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+__device__ __forceinline__ uint32_t bs_cu_to_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    return bits;
+}
+
+__device__ __forceinline__ float bs_cu_half_from(uint32_t raw)
+{
+    __half_raw h;
+    h.x = (unsigned short)raw;
+    return __half2float(__half(h));
+}
+
+__device__ __forceinline__ uint32_t bs_cu_half_to(float x) { return static_cast<__half_raw>(__float2half_rn(x)).x; }
+
+/* f32 or f16 storage. */
+__device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_from(raw) : bs_cu_from_bits(raw); }
+
+__device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x); }
+
+__device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
+{
+    uint32_t raw[4];
+    bs_cu_load_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
+    for (int32_t i = 0; i < 4; i++)
+        x[i] = bs_cu_real(raw[i], dtype);
+}
+
+__device__ __forceinline__ void bs_cu_put_four(uint8_t *data, int32_t dtype, int64_t at, const float (&x)[4])
+{
+    uint32_t raw[4];
+    for (int32_t i = 0; i < 4; i++)
+        raw[i] = bs_cu_raw(x[i], dtype);
+    bs_cu_store_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
+}
+
+/* Whether elements at `at` and every four further are aligned to four. */
+__device__ __forceinline__ bool bs_cu_aligned(const uint8_t *data, int32_t bytes, int64_t at)
+{
+    return (reinterpret_cast<uintptr_t>(data) + (uintptr_t)(at * bytes)) % (uintptr_t)(4 * bytes) == 0;
+}
+
+/* --------------------------------------------------------------------------------------- dealing out work */
+
+/* Rows `row`, row + rows, ... below `end` are this worker's, and of their elements index, index + workers, ... A worker
+ * is a thread, or a warp. */
+struct bs_cu_deal {
+    int32_t row, rows, end, index, workers;
+};
+
+/* A row with an image, or one that is cut into parts, goes to the whole block; others to as many workers as they have
+ * `units` (at most). */
+__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker, int32_t workers)
+{
+    bs_cu_deal d = {w.row, 1, w.row + w.rows, w.part * workers + worker, w.parts * workers};
+    if (whole || w.parts > 1 || w.rows == 1)
+        return d;
+    int32_t width = 1;
+    while (width < units && width * 2 <= workers)
+        width *= 2;
+    d.rows = workers / width;
+    d.row = worker / width < d.rows ? w.row + worker / width : d.end;
+    d.index = worker % width;
+    d.workers = width;
+    return d;
+}
+
+/* --------------------------------------------------------------------------------------------------- walk */
+
+/* Four axes, the last one moves fastest; at: of the first element. Operand 0 is the output. */
+template <int N> struct bs_cu_walk {
+    int32_t count[4];
+    int32_t step[N][4]; /* elements */
+    int64_t at[N];
+};
+
+/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k, int32_t none)
+{
+    if (rank == 3)
+        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
+    if (rank == 4)
+        return v[k];
+    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
+}
+
+/* Puts axis 2 into axis 3 where that is one line in every operand; those before move up. */
+template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *k)
+{
+    bool follows = true;
+    for (int32_t i = 0; i < N; i++)
+        follows = follows && (int64_t)k->step[i][2] == (int64_t)k->step[i][3] * k->count[3];
+    if (k->count[3] != 1 && k->count[2] != 1 && !follows)
+        return;
+    for (int32_t i = 0; i < N; i++) {
+        k->step[i][3] = k->count[3] == 1 ? k->step[i][2] : k->step[i][3];
+        k->step[i][2] = k->step[i][1];
+        k->step[i][1] = k->step[i][0];
+        k->step[i][0] = 0;
+    }
+    k->count[3] *= k->count[2];
+    k->count[2] = k->count[1];
+    k->count[1] = k->count[0];
+    k->count[0] = 1;
+}
+
+/* Over the rectangle of view 0, or all of what is no image. The other views have its rank, and strides 0 where they do
+ * not move. */
+template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
+{
+    const bs_cu_view &o = v[0];
+    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1], o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    bs_cu_walk<N> k;
+#pragma unroll
+    for (int32_t a = 0; a < 4; a++)
+        k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
+#pragma unroll
+    for (int32_t i = 0; i < N; i++) {
+        k.at[i] = o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0;
+#pragma unroll
+        for (int32_t a = 0; a < 4; a++)
+            k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
+    }
+    bs_cu_walk_fold(&k);
+    bs_cu_walk_fold(&k);
+    bs_cu_walk_fold(&k);
+    return k;
+}
+
+/* Whether operand i moves by one along lines, and begins each at an aligned four. */
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, const uint8_t *data, int32_t bytes)
+{
+    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(data, bytes, k.at[i]);
+}
+
+/* Visits what is dealt to this thread: each.four(at) where four(s) is true of the lines, else each.one(at). */
+template <int N, typename E>
+__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads, const E &each)
+{
+    const int32_t unit = four ? 4 : 1, n1 = k.count[1], n2 = k.count[2], n3 = k.count[3] / unit;
+    if (k.count[0] <= 0 || n1 <= 0 || n2 <= 0 || n3 <= 0)
+        return;
+    int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2 % n1, d0 = index / n3 / n2 / n1;
+    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2 % n1, s0 = threads / n3 / n2 / n1;
+    int64_t at[N];
+#pragma unroll
+    for (int32_t i = 0; i < N; i++)
+        at[i] = k.at[i] + (int64_t)d3 * (k.step[i][3] * unit) + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+    while (d0 < k.count[0]) {
+        if (four)
+            each.four(at);
+        else
+            each.one(at);
+        d3 += s3;
+        const int32_t carry3 = d3 >= n3;
+        d3 -= carry3 ? n3 : 0;
+        d2 += s2 + carry3;
+        const int32_t carry2 = d2 >= n2;
+        d2 -= carry2 ? n2 : 0;
+        d1 += s1 + carry2;
+        const int32_t carry1 = d1 >= n1;
+        d1 -= carry1 ? n1 : 0;
+        d0 += s0 + carry1;
+#pragma unroll
+        for (int32_t i = 0; i < N; i++)
+            at[i] += (int64_t)(s3 - (carry3 ? n3 : 0)) * (k.step[i][3] * unit) + (int64_t)(s2 + carry3 - (carry2 ? n2 : 0)) * k.step[i][2] +
+                     (int64_t)(s1 + carry2 - (carry1 ? n1 : 0)) * k.step[i][1] + (int64_t)(s0 + carry1) * k.step[i][0];
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- copy */
+
+/* Copies elements of any type; f32 and f16 storage of the same values change into each other. */
+struct bs_cu_copy {
+    const uint8_t *from;
+    uint8_t *to;
+    int32_t from_type, to_type, from_bytes, to_bytes;
+    __device__ __forceinline__ uint32_t turn(uint32_t raw) const
+    {
+        return from_type == to_type ? raw : bs_cu_raw(bs_cu_real(raw, from_type), to_type);
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_store_one(to, to_bytes, at[0], turn(bs_cu_load_one(from, from_bytes, at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        uint32_t raw[4];
+        bs_cu_load_four(from, from_bytes, at[1], raw);
+        for (int32_t i = 0; i < 4; i++)
+            raw[i] = turn(raw[i]);
+        bs_cu_store_four(to, to_bytes, at[0], raw);
+    }
+};
+
+__device__ __forceinline__ bs_cu_copy bs_cu_copy_between(const bs_cu_view &to, const bs_cu_view &from)
+{
+    const bs_cu_copy copy = {from.data, to.data, from.dtype, to.dtype, bs_cu_bytes(from.dtype), bs_cu_bytes(to.dtype)};
+    return copy;
+}
+
+/* The rectangle of v[0] from v[1]. */
+__device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, int32_t threads)
+{
+    const bs_cu_walk<2> k = bs_cu_walk_over(v);
+    const bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
+    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    bs_cu_walk_run(k, four, index, threads, copy);
+}
+
+/* --------------------------------------------------------------------------------------------------- scan */
+
+/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it is. */
+struct bs_cu_scan {
+    int32_t y, x, c;       /* where it is */
+    int32_t y1, x0, width, units, dy, dx, dc;
+};
+
+__device__ inline bs_cu_scan bs_cu_scan_over(int32_t y0, int32_t y1, int32_t x0, int32_t x1, int32_t units, int32_t index, int32_t threads)
+{
+    const int32_t width = x1 - x0;
+    bs_cu_scan k = {y1, x0, 0, y1, x0, width, units, 0, 0, 0};
+    if (width <= 0 || units <= 0)
+        return k;
+    k.c = index % units;
+    k.x = x0 + index / units % width;
+    k.y = y0 + index / units / width;
+    k.dc = threads % units;
+    k.dx = threads / units % width;
+    k.dy = threads / units / width;
+    return k;
+}
+
+__device__ __forceinline__ bool bs_cu_scan_more(const bs_cu_scan &k) { return k.y < k.y1; }
+
+__device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
+{
+    k->c += k->dc;
+    const int32_t carry = k->c >= k->units;
+    k->c -= carry ? k->units : 0;
+    k->x += k->dx + carry;
+    const int32_t over = k->x >= k->x0 + k->width;
+    k->x -= over ? k->width : 0;
+    k->y += k->dy + over;
+}
+
+#endif
