@@ -246,15 +246,23 @@ __device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_devic
 
 static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1); }
 
-/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
-template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, T (*get)(const bs_cu_lines &, int64_t, int32_t), int64_t at)
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v) { *v = bs_cu_line_get(k, at, i); }
+
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, int32_t *v)
 {
-    T best = get(k, at, 0);
+    *v = reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
+}
+
+/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
+template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, int64_t at)
+{
+    T best, v;
     int32_t index = 0;
+    bs_cu_line_take(k, at, 0, &best);
     if (!(best == best))
         return 0;
     for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-        const T v = get(k, at, i);
+        bs_cu_line_take(k, at, i, &v);
         index = v > best ? i : index;
         best = v > best ? v : best;
     }
@@ -269,15 +277,10 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
     return index;
 }
 
-__device__ __forceinline__ int32_t bs_cu_line_int(const bs_cu_lines &k, int64_t at, int32_t i)
-{
-    return reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
-}
-
 struct bs_cu_argmax_line {
     static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
     {
-        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, bs_cu_line_int, at[0]) : bs_cu_argmax_of<float>(k, bs_cu_line_get, at[0]);
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0]) : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
     }
