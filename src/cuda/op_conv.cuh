@@ -202,9 +202,6 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------------- epilogue */
 
-/* Kept out of the kernels: none of those that matter has one of these. */
-static __device__ __noinline__ float bs_cu_conv_rare_act(int32_t act, float x) { return bs_cu_act(act, 0.0f, 0.0f, x); }
-
 /* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of anything. */
 struct bs_cu_conv_end {
     const float *slopes; /* NULL: one for all */
@@ -229,10 +226,11 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
     return e;
 }
 
-__device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
+/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of theirs. */
+template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
 {
-    if (e.rare != BS_ACT_NONE)
-        return bs_cu_conv_rare_act(e.rare, x);
+    if (RARE)
+        return bs_cu_act(e.rare, 0.0f, 0.0f, x);
     return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
 }
 
@@ -374,13 +372,14 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
 }
 
 /* `count` channels of a pixel, at most 8, from sums to their place. */
+template <bool RARE>
 __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8], int32_t channel, int32_t count,
                                                  uint8_t *to)
 {
     float y[8];
 #pragma unroll
     for (int o = 0; o < 8; o++)
-        y[o] = o < count ? bs_cu_conv_finish(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + c.bias[channel + o]) : 0.0f;
+        y[o] = o < count ? bs_cu_conv_finish<RARE>(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + c.bias[channel + o]) : 0.0f;
 #pragma unroll
     for (int q = 0; q < 8; q += 4) {
         uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
@@ -418,6 +417,34 @@ __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv
     return p;
 }
 
+/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from `first`. */
+__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, int32_t first, int32_t lane,
+                                                       int32_t each, float (&sum)[4][8])
+{
+    const int32_t channel = p.group * c.out_c + first, count = min(8, c.out_c - first), bytes = bs_cu_bytes(c.out_dtype);
+    uint8_t *to = c.out + ((int64_t)p.y * c.out_row + (int64_t)p.x * c.out_pixel + channel) * bytes;
+    if (e.rare != BS_ACT_NONE) {
+#pragma unroll 1
+        for (int32_t i = lane; i < p.h * p.w; i += each) {
+            const int32_t y = i / p.w;
+            bs_cu_conv_store<true>(c, e, sum[0], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+#pragma unroll
+            for (int o = 0; o < 8; o++) {
+                sum[0][o] = sum[1][o];
+                sum[1][o] = sum[2][o];
+                sum[2][o] = sum[3][o];
+            }
+        }
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int32_t i = lane + k * each, y = i / p.w;
+        if (i < p.h * p.w)
+            bs_cu_conv_store<false>(c, e, sum[k], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+    }
+}
+
 __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
 {
     return (c.w + c.tile_w - 1) / c.tile_w * ((c.h + c.tile_h - 1) / c.tile_h) * c.groups;
@@ -432,6 +459,7 @@ __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c,
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
     float *window = reinterpret_cast<float *>(t.workspace);
+    BS_CU_ASSUME_SHARED(window);
     const bs_cu_conv_end end = bs_cu_conv_end_of(c);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
     const int32_t quads = c.tile_h * c.tile_w > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
@@ -465,13 +493,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
             else if (active)
                 bs_cu_conv_sum<4>(c, window, width, at, w + i * 4, c.in_c * 4, channels, sum);
         }
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const int32_t i = lane + k * each, y = i / p.w, channel = p.group * c.out_c + first;
-            if (active && i < n)
-                bs_cu_conv_store(c, end, sum[k], channel, min(8, c.out_c - first),
-                                 c.out + ((int64_t)(p.y + y) * c.out_row + (int64_t)(p.x + i - y * p.w) * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype));
-        }
+        if (active)
+            bs_cu_conv_finish_tile(c, end, p, first, lane, each, sum);
     }
     return pieces;
 }
@@ -526,7 +549,11 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     sum[2] = fmaf(q.z, v.z, sum[2]);
                     sum[3] = fmaf(q.w, v.w, sum[3]);
                 }
-            bs_cu_conv_store(c, end, sum, channel, count, c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype));
+            uint8_t *to = c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+            if (end.rare != BS_ACT_NONE)
+                bs_cu_conv_store<true>(c, end, sum, channel, count, to);
+            else
+                bs_cu_conv_store<false>(c, end, sum, channel, count, to);
         }
     }
 }
@@ -550,95 +577,103 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of n pixels of a tile that begins at `to`. */
-template <int MT, int NT>
+/* A pair of outputs of a pixel: channels o, o + 1 of a group, where `at` says (row << 16 | column of the tile; -1: nowhere). */
+template <bool RARE>
+__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, int32_t at, int32_t o, float d0, float d1)
+{
+    const int32_t channel = p.group * c.out_c + o, valid = c.out_c - o, next = valid > 1 ? channel + 1 : channel;
+    if (at < 0 || valid <= 0)
+        return;
+    const float y0 = bs_cu_conv_finish<RARE>(e, e.slopes ? e.slopes[channel] : e.slope, d0 + c.bias[channel]);
+    const float y1 = bs_cu_conv_finish<RARE>(e, e.slopes ? e.slopes[next] : e.slope, d1 + c.bias[next]);
+    uint8_t *y = c.out + ((int64_t)(p.y + (at >> 16)) * c.out_row + (int64_t)(p.x + (at & 0xffff)) * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+    if (valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
+        *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
+    } else {
+        bs_cu_put(y, c.out_dtype, 0, y0);
+        if (valid > 1)
+            bs_cu_put(y, c.out_dtype, 1, y1);
+    }
+}
+
+/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
+ * memory. */
+template <int MT, int NT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
                                                    int32_t base, int32_t first)
 {
     const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w, blocks = (c.out_c + 7) / 8;
-    const uint2 *weights = reinterpret_cast<const uint2 *>(c.weights) + (int64_t)p.group * blocks * v.steps * 32 + lane;
-    const uint8_t *x[MT][2];
-    const uint2 *w[NT];
-    int32_t at[MT][2];
-    float d[MT][NT][4];
+    const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 + lane;
+    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* blocks beyond the last are it again */
+    const uint8_t *data = v.data;
+    if (NEAR)
+        BS_CU_ASSUME_SHARED(data);
+    int32_t x[2 * MT], at[2 * MT];
+    float d[NT * MT * 4]; /* of blocks, of 16 pixels, the pairs of rows g and g + 8 */
 #pragma unroll
-    for (int m = 0; m < MT; m++)
+    for (int m = 0; m < 2 * MT; m++) {
+        const int32_t u = m * 2 + (g >> 2);
+        const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) + ((g & 3) << v.spread);
+        const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
+        x[m] = row * v.row + column * v.pixel;
+        at[m] = i < n ? row << 16 | column : -1;
+    }
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const int32_t u = (m * 2 + h) * 2 + (g >> 2);
-            const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) + ((g & 3) << v.spread);
-            const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
-            x[m][h] = v.data + row * v.row + column * v.pixel;
-            at[m][h] = i < n ? row << 16 | column : -1;
-        }
-#pragma unroll
-    for (int k = 0; k < NT; k++)
-        w[k] = weights + (int64_t)min(first + k, blocks - 1) * v.steps * 32;
-#pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int k = 0; k < NT; k++)
-            d[m][k][0] = d[m][k][1] = d[m][k][2] = d[m][k][3] = 0.0f;
-#pragma unroll 2
-    for (int32_t step = 0; step < v.steps; step++) {
-        const int32_t offset = v.table[4 * step + quad];
+    for (int k = 0; k < NT * MT * 4; k++)
+        d[k] = 0.0f;
+#pragma unroll 1
+    for (int32_t step = 0; step < v.steps; step++, w += 32) {
+        const uint8_t *from = data + v.table[4 * step + quad];
         uint2 b[NT];
 #pragma unroll
         for (int k = 0; k < NT; k++)
-            b[k] = bs_cu_constant(w[k] + step * 32);
+            b[k] = bs_cu_constant(w + min(k, last) * apart);
 #pragma unroll
         for (int m = 0; m < MT; m++) {
-            const uint2 low = *reinterpret_cast<const uint2 *>(x[m][0] + offset), high = *reinterpret_cast<const uint2 *>(x[m][1] + offset);
+            const uint2 low = *reinterpret_cast<const uint2 *>(from + x[2 * m]), high = *reinterpret_cast<const uint2 *>(from + x[2 * m + 1]);
             const uint32_t a[4] = {low.x, high.x, low.y, high.y};
 #pragma unroll
             for (int k = 0; k < NT; k++) {
                 const uint32_t bk[2] = {b[k].x, b[k].y};
-                bs_cu_mma(d[m][k], a, bk);
+                bs_cu_mma(d + (k * MT + m) * 4, a, bk);
             }
         }
     }
-    const int32_t bytes = bs_cu_bytes(c.out_dtype);
+    if (e.rare != BS_ACT_NONE) {
+#pragma unroll 1
+        for (int32_t k = 0; k < NT * 2 * MT; k++) {
+            const int32_t here = at[0];
+            bs_cu_conv_put_pair<true>(c, e, p, here, (first + k / (2 * MT)) * 8 + 2 * quad, d[0], d[1]);
 #pragma unroll
-    for (int k = 0; k < NT; k++) {
-        const int32_t o = (first + k) * 8 + 2 * quad, channel = p.group * c.out_c + o, valid = c.out_c - o;
-        if (valid <= 0)
-            continue;
-        const int32_t next = valid > 1 ? channel + 1 : channel;
-        const float b0 = c.bias[channel], b1 = c.bias[next];
-        const float s0 = e.slopes ? e.slopes[channel] : e.slope, s1 = e.slopes ? e.slopes[next] : e.slope;
+            for (int i = 0; i + 2 < NT * MT * 4; i++)
+                d[i] = d[i + 2];
 #pragma unroll
-        for (int m = 0; m < MT; m++)
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                if (at[m][h] < 0)
-                    continue;
-                uint8_t *y = c.out + ((int64_t)(p.y + (at[m][h] >> 16)) * c.out_row + (int64_t)(p.x + (at[m][h] & 0xffff)) * c.out_pixel + channel) * bytes;
-                const float y0 = bs_cu_conv_finish(e, s0, d[m][k][2 * h] + b0), y1 = bs_cu_conv_finish(e, s1, d[m][k][2 * h + 1] + b1);
-                if (valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
-                    *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
-                } else {
-                    bs_cu_put(y, c.out_dtype, 0, y0);
-                    if (valid > 1)
-                        bs_cu_put(y, c.out_dtype, 1, y1);
-                }
-            }
+            for (int i = 0; i < 2 * MT; i++)
+                at[i] = i + 1 < 2 * MT ? at[i + 1] : here;
+        }
+        return;
     }
+#pragma unroll
+    for (int k = 0; k < NT * 2 * MT; k++)
+        bs_cu_conv_put_pair<false>(c, e, p, at[k % (2 * MT)], (first + k / (2 * MT)) * 8 + 2 * quad, d[2 * k], d[2 * k + 1]);
 }
 
-/* All products of a tile, dealt out to the warps. */
-template <int MT>
+/* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
+template <int MT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
                                                     int32_t together)
 {
     const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8, across = (blocks + together - 1) / together;
     for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
         const int32_t base = item % down * 16 * MT, first = item / down * together;
-        switch (together) {
-        case 1: bs_cu_conv_product<MT, 1>(c, e, v, p, base, first); break;
-        case 2: bs_cu_conv_product<MT, 2>(c, e, v, p, base, first); break;
-        case 3: bs_cu_conv_product<MT, 3>(c, e, v, p, base, first); break;
-        default: bs_cu_conv_product<MT, 4>(c, e, v, p, base, first); break;
-        }
+        if (together == 1)
+            bs_cu_conv_product<MT, 1, NEAR>(c, e, v, p, base, first);
+        else if (together == 2)
+            bs_cu_conv_product<MT, 2, NEAR>(c, e, v, p, base, first);
+        else if (together == 3)
+            bs_cu_conv_product<MT, 3, NEAR>(c, e, v, p, base, first);
+        else
+            bs_cu_conv_product<MT, 4, NEAR>(c, e, v, p, base, first);
     }
 }
 
@@ -687,7 +722,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
     return (blocks + least - 1) / least;
 }
 
-__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+/* near: windows that are read where they are, are in shared memory. */
+__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, bool near, int32_t part, int32_t parts)
 {
     const bs_cu_conv_end end = bs_cu_conv_end_of(c);
     const int32_t warps = (int32_t)blockDim.x / 32, pieces = bs_cu_conv_tiles_of(c);
@@ -715,10 +751,12 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
         v.spread = bs_cu_conv_spread(v.pixel);
         const int32_t n = p.h * p.w, together = bs_cu_conv_together(c, p), across = ((c.out_c + 7) / 8 + together - 1) / together;
         const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
-        if (fours * 12 <= twos * 7) /* 64 pixels at once use weights better, 32 leave fewer warps idle at the end */
-            bs_cu_conv_products<4>(c, end, v, p, together);
+        if (!near)
+            bs_cu_conv_products<2, false>(c, end, v, p, together);
+        else if (fours * 12 <= twos * 7) /* 64 pixels at once use weights better, 32 leave fewer warps idle at the end */
+            bs_cu_conv_products<4, true>(c, end, v, p, together);
         else
-            bs_cu_conv_products<2>(c, end, v, p, together);
+            bs_cu_conv_products<2, true>(c, end, v, p, together);
     }
 }
 
@@ -729,7 +767,7 @@ __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_dev
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_tensor(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+            bs_cu_conv_tensor(t, bs_cu_conv_of(t, s, x, y), s->p[BS_CU_CONV_PIXEL].i > 0 || bs_cu_in(t, s, 0)->place == BS_AT_TILE, w.part, w.parts);
     }
 }
 
