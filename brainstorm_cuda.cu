@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e3193e55ba5f5d2ee7a333dbf9171a33ae6ecc8d8a6d6231a68e28dd38105c9c
+ * sha256 of the parts: b2079a9cdd08656c69e74f3a669c22534e8f78b230236585a12fd7a0def3ce9e
  */
 #include "brainstorm.h"
 
@@ -7989,7 +7989,7 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);

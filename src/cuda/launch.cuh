@@ -138,7 +138,7 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
