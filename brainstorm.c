@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 99fead0f8e7f556c29ed94f997cad61a24b1da227ad14d1ae551d79ab91e4e84
+ * sha256 of the parts: 39d37d54985f732e15e42b028b3f8d96cc13544507faf7d0bfac948533325f8a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -23167,6 +23167,8 @@ void bs_execute(bs_session *s)
     }
     const uint64_t end = bs_session_now(s);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    if (s->device)
+        return; /* it is still at work: bs_wait counts */
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b2079a9cdd08656c69e74f3a669c22534e8f78b230236585a12fd7a0def3ce9e
+ * sha256 of the parts: 61a39121f0be460a13a7f64730779847cb4bd4236818c32ff695430d4cb6c800
  */
 #include "brainstorm.h"
 
@@ -7738,7 +7738,7 @@ static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t
         one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
         router = d->router;
     }
-    together = (batch == 1 ? rows : bs_ceil_div(rows, batch) + count) * parts;
+    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts; /* a batch has a row at least */
     return one && together < apart ? together : apart;
 }
 
@@ -8086,10 +8086,11 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 {
     int count = 0, driver = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
+    if (e != cudaSuccess)
+        cudaGetLastError(); /* or a launch would report it */
     if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0))
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "this machine has no CUDA device");
     if (e != cudaSuccess) {
-        cudaGetLastError();
         cudaDriverGetVersion(&driver);
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA cannot be used here (%s; driver %d, built with %d)", cudaGetErrorString(e), driver,
                        (int)CUDART_VERSION);
@@ -8126,12 +8127,14 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
 
 static void bs_cu_device_free(bs_cu_device *d)
 {
-    if (d->own_stream && d->stream)
-        cudaStreamDestroy(d->stream);
+    if (d->stream)
+        cudaStreamSynchronize(d->stream);
     if (d->own_memory && d->base.memory.base)
-        cudaFree(d->base.memory.base);
+        cudaFree(d->base.memory.base); /* waits for the device, even where the call above failed */
     if (d->own_pinned && d->base.pinned.base)
         cudaFreeHost(d->base.pinned.base);
+    if (d->own_stream && d->stream)
+        cudaStreamDestroy(d->stream);
 }
 
 static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)
@@ -8336,10 +8339,11 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 
 static void bs_cu_state_close(bs_device_session *s)
 {
-    if (s->in_flight)
-        cudaStreamSynchronize(s->device->stream);
-    for (int32_t k = 0; k < s->n_lanes; k++)
+    cudaStreamSynchronize(s->device->stream);
+    for (int32_t k = 0; k < s->n_lanes; k++) {
+        cudaStreamSynchronize(s->lanes[k]);
         cudaStreamDestroy(s->lanes[k]);
+    }
     s->n_lanes = 0;
     if (s->has_event)
         cudaEventDestroy(s->done);
@@ -8776,8 +8780,10 @@ static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t
 
 static void bs_cu_drop_graph(bs_device_session *s)
 {
-    if (s->exec)
+    if (s->exec) {
+        cudaStreamSynchronize(s->device->stream); /* it may be running */
         cudaGraphExecDestroy(s->exec);
+    }
     if (s->graph)
         cudaGraphDestroy(s->graph);
     s->exec = NULL;
@@ -9065,14 +9071,26 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
                        "copying decisions from the device", error);
 }
 
+/* Without a graph after all: nothing of the run has been queued so far. */
+static bs_status bs_cu_requeue(bs_device_session *s, int32_t launches, bs_error *error)
+{
+    bs_cu_graph_give_up(s);
+    const bs_status status = bs_cu_queue_begin(s, error);
+    return status == BS_OK ? bs_cu_run_lowered(s, 0, launches, error) : status;
+}
+
 static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
+    const bool captures = s->capturing;
     int32_t a = 0, b;
+    if (s->replays)
+        return BS_OK;
     while (a < s->launches.count && s->launches.list[a].instr < first)
         a++;
     for (b = a; b < s->launches.count && s->launches.list[b].instr < end;)
         b++;
-    return s->replays ? BS_OK : bs_cu_run_lowered(s, a, b, error);
+    const bs_status status = bs_cu_run_lowered(s, a, b, captures ? NULL : error);
+    return captures && status != BS_OK ? bs_cu_requeue(s, b, error) : status;
 }
 
 /* A run that is like the last one is that one's graph, launched again. */
@@ -9081,6 +9099,7 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     const bool same = bs_cu_is_lowered(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     s->replays = false;
+    cudaGetLastError(); /* what failed before, and was answered for, is no launch of this run */
     if (status == BS_OK && (!same || s->any_staged || s->has_segments))
         status = bs_cu_settle(s, error);
     if (status == BS_OK && !same) {
@@ -9094,27 +9113,19 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     s->replays = s->exec != NULL;
     if (s->replays)
         return bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
-    if (bs_cu_wants_graph(s, same) && bs_cu_graph_begin(s, NULL) != BS_OK)
+    if (bs_cu_wants_graph(s, same) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
         bs_cu_graph_give_up(s);
-    return bs_cu_queue_begin(s, error);
-}
-
-/* Without a graph after all: nothing of the run has been queued so far. */
-static bs_status bs_cu_run_again(bs_device_session *s, bs_error *error)
-{
-    bs_cu_graph_give_up(s);
-    bs_status status = bs_cu_queue_begin(s, error);
-    if (status == BS_OK)
-        status = bs_cu_run_lowered(s, 0, s->launches.count, error);
-    return status == BS_OK ? bs_cu_queue_end(s, error) : status;
+    return s->capturing ? BS_OK : bs_cu_queue_begin(s, error);
 }
 
 static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
 {
     const bool captures = s->capturing;
-    bs_status status = s->replays ? BS_OK : bs_cu_queue_end(s, error);
-    if (captures && (status != BS_OK || bs_cu_graph_end(s, NULL) != BS_OK))
-        status = bs_cu_run_again(s, error);
+    bs_status status = s->replays ? BS_OK : bs_cu_queue_end(s, captures ? NULL : error);
+    if (captures && (status != BS_OK || bs_cu_graph_end(s, NULL) != BS_OK)) {
+        status = bs_cu_requeue(s, s->launches.count, error);
+        status = status == BS_OK ? bs_cu_queue_end(s, error) : status;
+    }
     const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
     return status == BS_OK ? marked : status;
 }

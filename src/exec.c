@@ -428,6 +428,8 @@ void bs_execute(bs_session *s)
     }
     const uint64_t end = bs_session_now(s);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    if (s->device)
+        return; /* it is still at work: bs_wait counts */
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }

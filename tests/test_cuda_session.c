@@ -369,7 +369,7 @@ static void test_failing_calls(int32_t lowering)
           (long long)calls, told, survived);
     check(left == 0, "and nothing is left behind");
     check(told > calls / 2, "most calls matter");
-    check(whole_life(out, &d) && memcmp(out, good, sizeof good) == 0, "afterwards all is well");
+    check(whole_life(out, &d) && memcmp(out, good, sizeof good) == 0, "afterwards all is well: %s", n.error.message);
     check(cuda_cpu_trouble() == NULL, "the API was used rightly: %s", cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
 }
 
@@ -381,7 +381,8 @@ static void test_allocations(void)
     net_input(net_in, 2);
     const bool ok = net_make(&n, 3, &on_cuda, 0) && bs_run(n.session, &n.error) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
     cuda_cpu_counts_get(&c);
-    check(ok && c.device_allocations == 1 && c.host_allocations == 1, "allocations: %lld on the device, %lld pinned",
+    check(ok, "runs: %s", n.error.message);
+    check(c.device_allocations == 1 && c.host_allocations == 1, "allocations: %lld on the device, %lld pinned",
           (long long)c.device_allocations, (long long)c.host_allocations);
     net_close(&n);
 }

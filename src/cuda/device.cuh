@@ -35,10 +35,11 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 {
     int count = 0, driver = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
+    if (e != cudaSuccess)
+        cudaGetLastError(); /* or a launch would report it */
     if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0))
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "this machine has no CUDA device");
     if (e != cudaSuccess) {
-        cudaGetLastError();
         cudaDriverGetVersion(&driver);
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA cannot be used here (%s; driver %d, built with %d)", cudaGetErrorString(e), driver,
                        (int)CUDART_VERSION);
@@ -75,12 +76,14 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
 
 static void bs_cu_device_free(bs_cu_device *d)
 {
-    if (d->own_stream && d->stream)
-        cudaStreamDestroy(d->stream);
+    if (d->stream)
+        cudaStreamSynchronize(d->stream);
     if (d->own_memory && d->base.memory.base)
-        cudaFree(d->base.memory.base);
+        cudaFree(d->base.memory.base); /* waits for the device, even where the call above failed */
     if (d->own_pinned && d->base.pinned.base)
         cudaFreeHost(d->base.pinned.base);
+    if (d->own_stream && d->stream)
+        cudaStreamDestroy(d->stream);
 }
 
 static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)

@@ -76,8 +76,10 @@ static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t
 
 static void bs_cu_drop_graph(bs_device_session *s)
 {
-    if (s->exec)
+    if (s->exec) {
+        cudaStreamSynchronize(s->device->stream); /* it may be running */
         cudaGraphExecDestroy(s->exec);
+    }
     if (s->graph)
         cudaGraphDestroy(s->graph);
     s->exec = NULL;

@@ -204,7 +204,7 @@ static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t
         one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
         router = d->router;
     }
-    together = (batch == 1 ? rows : bs_ceil_div(rows, batch) + count) * parts;
+    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts; /* a batch has a row at least */
     return one && together < apart ? together : apart;
 }
 

@@ -35,14 +35,26 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
                        "copying decisions from the device", error);
 }
 
+/* Without a graph after all: nothing of the run has been queued so far. */
+static bs_status bs_cu_requeue(bs_device_session *s, int32_t launches, bs_error *error)
+{
+    bs_cu_graph_give_up(s);
+    const bs_status status = bs_cu_queue_begin(s, error);
+    return status == BS_OK ? bs_cu_run_lowered(s, 0, launches, error) : status;
+}
+
 static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
+    const bool captures = s->capturing;
     int32_t a = 0, b;
+    if (s->replays)
+        return BS_OK;
     while (a < s->launches.count && s->launches.list[a].instr < first)
         a++;
     for (b = a; b < s->launches.count && s->launches.list[b].instr < end;)
         b++;
-    return s->replays ? BS_OK : bs_cu_run_lowered(s, a, b, error);
+    const bs_status status = bs_cu_run_lowered(s, a, b, captures ? NULL : error);
+    return captures && status != BS_OK ? bs_cu_requeue(s, b, error) : status;
 }
 
 /* A run that is like the last one is that one's graph, launched again. */
@@ -51,6 +63,7 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     const bool same = bs_cu_is_lowered(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     s->replays = false;
+    cudaGetLastError(); /* what failed before, and was answered for, is no launch of this run */
     if (status == BS_OK && (!same || s->any_staged || s->has_segments))
         status = bs_cu_settle(s, error);
     if (status == BS_OK && !same) {
@@ -64,27 +77,19 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     s->replays = s->exec != NULL;
     if (s->replays)
         return bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
-    if (bs_cu_wants_graph(s, same) && bs_cu_graph_begin(s, NULL) != BS_OK)
+    if (bs_cu_wants_graph(s, same) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
         bs_cu_graph_give_up(s);
-    return bs_cu_queue_begin(s, error);
-}
-
-/* Without a graph after all: nothing of the run has been queued so far. */
-static bs_status bs_cu_run_again(bs_device_session *s, bs_error *error)
-{
-    bs_cu_graph_give_up(s);
-    bs_status status = bs_cu_queue_begin(s, error);
-    if (status == BS_OK)
-        status = bs_cu_run_lowered(s, 0, s->launches.count, error);
-    return status == BS_OK ? bs_cu_queue_end(s, error) : status;
+    return s->capturing ? BS_OK : bs_cu_queue_begin(s, error);
 }
 
 static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
 {
     const bool captures = s->capturing;
-    bs_status status = s->replays ? BS_OK : bs_cu_queue_end(s, error);
-    if (captures && (status != BS_OK || bs_cu_graph_end(s, NULL) != BS_OK))
-        status = bs_cu_run_again(s, error);
+    bs_status status = s->replays ? BS_OK : bs_cu_queue_end(s, captures ? NULL : error);
+    if (captures && (status != BS_OK || bs_cu_graph_end(s, NULL) != BS_OK)) {
+        status = bs_cu_requeue(s, s->launches.count, error);
+        status = status == BS_OK ? bs_cu_queue_end(s, error) : status;
+    }
     const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
     return status == BS_OK ? marked : status;
 }

@@ -90,10 +90,11 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 
 static void bs_cu_state_close(bs_device_session *s)
 {
-    if (s->in_flight)
-        cudaStreamSynchronize(s->device->stream);
-    for (int32_t k = 0; k < s->n_lanes; k++)
+    cudaStreamSynchronize(s->device->stream);
+    for (int32_t k = 0; k < s->n_lanes; k++) {
+        cudaStreamSynchronize(s->lanes[k]);
         cudaStreamDestroy(s->lanes[k]);
+    }
     s->n_lanes = 0;
     if (s->has_event)
         cudaEventDestroy(s->done);

@@ -165,6 +165,8 @@ bool alive(const void *handle, Kind kind)
     return found != alive_map().end() && found->second.kind == kind;
 }
 
+bool all_fails() { return failing.load() != 0; }
+
 } // namespace cuda_cpu
 
 using namespace cuda_cpu;

@@ -35,6 +35,8 @@ void delay_now(uint64_t *random);
 uint64_t next_random(uint64_t *state);
 
 /* Remembers the first. */
+/* Every call fails since cuda_cpu_fail: nothing can be waited for, and what is destroyed may be busy. */
+bool all_fails();
 void trouble(const char *format, ...) __attribute__((format(printf, 1, 2)));
 [[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
