@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d9506a1c886fde6b42fa9eacba54de2ffb39982696b28f41c18ad9b4ef7841b4
+ * sha256 of the parts: 7d6abfa834fe862ab098da98c85df24786552e4a92586b4464f8b2235b2d3a31
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10710,10 +10710,19 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
     return g;
 }
 
+/* A GPU's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
+static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
+{
+    const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
+    return plan->tier == BS_TIER_CUDA ? (bytes + 15) / 16 * 16 : bytes;
+}
+
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const uint64_t plain = bs_mul_u64((uint64_t)inputs, (uint64_t)desc->out);
+    if (plan->tier == BS_TIER_CUDA)
+        return bs_epilogue_place(bs_mul_u64(linear_line_bytes(plan, inputs), (uint64_t)desc->out), desc->out, desc->act);
     const uint64_t floats =
         plan->algorithm == BS_CONV_REFERENCE ? plain : bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier);
     return bs_epilogue_place(4 * floats, desc->out, desc->act);
@@ -10727,10 +10736,24 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     (void)max_h, (void)max_w;
-    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
+    const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
     plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
+}
+
+static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
+{
+    const size_t line = (size_t)linear_line_bytes(plan, inputs);
+    for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
+        memset(memory, 0, line);
+        for (int32_t k = 0; k < inputs; k++) {
+            if (plan->half)
+                ((uint16_t *)(void *)memory)[k] = bs_f32_to_f16(weight[k]);
+            else
+                ((float *)(void *)memory)[k] = weight[k];
+        }
+    }
 }
 
 static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -10741,7 +10764,9 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const bs_epilogue_layout layout = linear_layout(desc, plan, inputs);
     uint8_t *memory = prepared;
-    if (plan->algorithm == BS_CONV_REFERENCE)
+    if (plan->tier == BS_TIER_CUDA)
+        linear_pad(plan, inputs, desc->out, weights[0], memory);
+    else if (plan->algorithm == BS_CONV_REFERENCE)
         memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
     else
         bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
@@ -18183,6 +18208,7 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
     /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
     bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
@@ -18892,7 +18918,7 @@ void bs_plan_fuse(bs_plan *plan)
 
 #define BS_TOP (-1) /* no region: at top level */
 
-typedef struct bs_lowering {
+typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
@@ -18903,21 +18929,21 @@ typedef struct bs_lowering {
     int32_t region_time[BS_MAX_REGIONS];
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
     bs_status status;
-} bs_lowering;
+} bs_lower_pass;
 
 bool bs_lower_is_view(const bs_node *node);
 /* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
-bool bs_lower_is_packed(const bs_lowering *l, const bs_node *gather);
+bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
 
 /* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
-typedef bool (*bs_reader_visit)(bs_lowering *l, int32_t node, int32_t index, void *user);
-bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, void *user);
+typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
 
 /* A region for every node that runs in tiles (l->home). Returns a top-level domain that cannot run so, or 0. */
-int32_t bs_lower_regions(bs_lowering *l);
-int32_t bs_lower_region_of(const bs_lowering *l, int32_t node);
+int32_t bs_lower_regions(bs_lower_pass *l);
+int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */
-void bs_lower_places(bs_lowering *l);
+void bs_lower_places(bs_lower_pass *l);
 
 #endif
 /* ==== end src/plan_lower.h ==================================================================== */
@@ -18938,13 +18964,13 @@ bool bs_lower_is_view(const bs_node *node)
            bs_node_is(node, &bs_op_scatter);
 }
 
-bool bs_lower_is_packed(const bs_lowering *l, const bs_node *node)
+bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 {
     return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, void *user)
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
 {
     for (int32_t n = l->g->values[value].node + 1; n < l->g->n_nodes; n++) {
         const bs_node *node = &l->g->nodes[n];
@@ -18969,7 +18995,7 @@ static int32_t part_domain(const bs_graph *g, int32_t domain)
     return domain;
 }
 
-static int32_t part_find(bs_lowering *l, int32_t region, int32_t domain)
+static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
 {
     bs_plan *p = l->plan;
     for (int32_t i = 0; i < p->n_parts; i++)
@@ -18990,7 +19016,7 @@ static int32_t part_find(bs_lowering *l, int32_t region, int32_t domain)
 }
 
 /* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
-static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain, int32_t unit)
+static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
     for (int32_t i = 0; i < l->plan->n_parts; i++) {
@@ -19004,7 +19030,7 @@ static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain, i
     return true;
 }
 
-static int32_t region_open(bs_lowering *l, int32_t top)
+static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
     if (l->plan->n_regions == BS_MAX_REGIONS) {
         l->status = BS_ERROR_LIMIT;
@@ -19015,7 +19041,7 @@ static int32_t region_open(bs_lowering *l, int32_t top)
     return l->plan->n_regions++;
 }
 
-static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
+static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
@@ -19030,7 +19056,7 @@ static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
 
 /* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
  * reader, and the region would have to run before and after it. */
-static void close_read_regions(bs_lowering *l, const bs_node *node, int32_t home)
+static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t home)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
@@ -19045,7 +19071,7 @@ static void close_read_regions(bs_lowering *l, const bs_node *node, int32_t home
     }
 }
 
-static void assign_home(bs_lowering *l, int32_t n)
+static void assign_home(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     l->home[n] = BS_TOP;
@@ -19063,13 +19089,13 @@ static void assign_home(bs_lowering *l, int32_t n)
     close_read_regions(l, node, l->home[n]);
 }
 
-int32_t bs_lower_region_of(const bs_lowering *l, int32_t node)
+int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
 {
     return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
 }
 
 /* What is decided tile by tile is known in its own region only. Whether node n needs it in another one. */
-static bool is_torn(const bs_lowering *l, int32_t n)
+static bool is_torn(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     int32_t router = node->router, domain = node->domain;
@@ -19084,7 +19110,7 @@ static bool is_torn(const bs_lowering *l, int32_t n)
 }
 
 /* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
-int32_t bs_lower_regions(bs_lowering *l)
+int32_t bs_lower_regions(bs_lower_pass *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
     for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
@@ -19106,7 +19132,7 @@ int32_t bs_lower_regions(bs_lowering *l)
  * Relies on plan_region.c having run. Must never assign offsets. */
 /* #include "plan_lower.h" */
 
-static bool is_planar(const bs_lowering *l, int32_t value)
+static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
     for (;;) {
         const bs_node *node = &l->g->nodes[l->g->values[value].node];
@@ -19121,7 +19147,7 @@ static bool is_planar(const bs_lowering *l, int32_t value)
 
 /* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
  * do. */
-static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t value = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
@@ -19140,7 +19166,7 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     return !zeros && !scattered_rows && !channels;
 }
 
-static bool count_reader(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)l, (void)n, (void)index;
     ++*(int32_t *)user;
@@ -19150,7 +19176,7 @@ static bool count_reader(bs_lowering *l, int32_t n, int32_t index, void *user)
 /* ------------------------------------------------------------------------------------------------- places */
 
 /* Whether a reader needs the value outside the part that makes it. */
-static bool reads_within(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t home = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
@@ -19161,7 +19187,7 @@ static bool reads_within(bs_lowering *l, int32_t n, int32_t index, void *user)
     return l->home[n] == home;
 }
 
-static void place_computed(bs_lowering *l, int32_t value)
+static void place_computed(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
     int32_t home = l->home[l->g->values[value].node];
@@ -19170,14 +19196,14 @@ static void place_computed(bs_lowering *l, int32_t value)
     v->scope = inside ? home : BS_TOP;
 }
 
-static bool is_assemble(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_assemble(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
     *(int32_t *)user = l->g->nodes[n].first_out;
     return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
 }
 
-static void place_gather(bs_lowering *l, int32_t value)
+static void place_gather(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t readers = 0, frame = 0;
@@ -19190,7 +19216,7 @@ static void place_gather(bs_lowering *l, int32_t value)
     place_computed(l, value);
 }
 
-static void place_view(bs_lowering *l, int32_t value)
+static void place_view(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t id = value;
@@ -19202,20 +19228,20 @@ static void place_view(bs_lowering *l, int32_t value)
     }
 }
 
-static void place_source(bs_lowering *l, int32_t value, bs_place place)
+static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 {
     int32_t id = value;
     l->plan->values[value].source = l->g->values[value].node;
     l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
 }
 
-static bool is_not_copied(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
     return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
 }
 
-static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
     const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
@@ -19223,7 +19249,7 @@ static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
-static void place_state(bs_lowering *l, int32_t value)
+static void place_state(bs_lower_pass *l, int32_t value)
 {
     const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
     place_source(l, value, BS_PLACE_STATE);
@@ -19231,7 +19257,7 @@ static void place_state(bs_lowering *l, int32_t value)
         l->plan->values[value].place = BS_PLACE_TRANSIENT;
 }
 
-static bool is_output(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
     if (*(int32_t *)user == 0)
@@ -19246,14 +19272,14 @@ typedef struct state_use {
     const bs_node *gather; /* whose paths store it */
 } state_use;
 
-static void need(bs_lowering *l, int32_t node, bool *more)
+static void need(bs_lower_pass *l, int32_t node, bool *more)
 {
     *more = *more || !l->needed[node];
     l->needed[node] = 1;
 }
 
 /* Marks what node n cannot run without: operands, decisions, and all of its region. */
-static void need_before(bs_lowering *l, int32_t n, bool *more)
+static void need_before(bs_lower_pass *l, int32_t n, bool *more)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
@@ -19268,7 +19294,7 @@ static void need_before(bs_lowering *l, int32_t n, bool *more)
 }
 
 /* Whether region `before` must have run for region `after` to run. */
-static bool region_needs(bs_lowering *l, int32_t after, int32_t before)
+static bool region_needs(bs_lower_pass *l, int32_t after, int32_t before)
 {
     bool more = true, found = false;
     for (int32_t n = 1; n < l->g->n_nodes; n++)
@@ -19285,14 +19311,14 @@ static bool region_needs(bs_lowering *l, int32_t after, int32_t before)
 }
 
 /* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
-static int32_t region_of_path(const bs_lowering *l, const bs_node *gather, int32_t path)
+static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int32_t path)
 {
     const int32_t value = bs_plan_gathers(l->plan, gather, path) ? bs_node_in(l->g, gather)[path] : 0;
     return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
 }
 
 /* Whether no path stores before region `before` has run. */
-static bool stores_wait_for(bs_lowering *l, const bs_node *gather, int32_t before)
+static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t before)
 {
     for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
         const int32_t region = region_of_path(l, gather, i);
@@ -19302,16 +19328,16 @@ static bool stores_wait_for(bs_lowering *l, const bs_node *gather, int32_t befor
     return true;
 }
 
-static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user);
+static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user);
 
 /* Readers of the old content must be done before the region that writes it, or be its own residual. */
-static bool state_value_is_early(bs_lowering *l, int32_t value, const state_use *use)
+static bool state_value_is_early(bs_lower_pass *l, int32_t value, const state_use *use)
 {
     state_use copy = *use;
     return bs_lower_each_reader(l, value, state_reader_is_early, &copy);
 }
 
-static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
@@ -19325,7 +19351,7 @@ static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
-static bool is_stored_by_paths(const bs_lowering *l, const bs_node *gather)
+static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
 {
     bool stored = false;
     for (int32_t i = 0; bs_node_is(gather, &bs_op_gather) && i < l->g->routers[gather->router].desc->paths; i++)
@@ -19333,13 +19359,13 @@ static bool is_stored_by_paths(const bs_lowering *l, const bs_node *gather)
     return stored;
 }
 
-static bool is_ending(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index, (void)user;
     return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
 }
 
-static bool finds_state(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write) && index == 1)
@@ -19347,7 +19373,7 @@ static bool finds_state(bs_lowering *l, int32_t n, int32_t index, void *user)
     return true;
 }
 
-static void place_assembled(bs_lowering *l, int32_t value)
+static void place_assembled(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
     int32_t state = 0;
@@ -19366,7 +19392,7 @@ static void place_assembled(bs_lowering *l, int32_t value)
     v->source = output;
 }
 
-static void place_value(bs_lowering *l, int32_t value)
+static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     l->plan->values[value].scope = BS_TOP;
@@ -19385,13 +19411,13 @@ static void place_value(bs_lowering *l, int32_t value)
 }
 
 /* A router's scores stay as they are. */
-static bool is_not_decided_by(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_not_decided_by(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index, (void)user;
     return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
 }
 
-static void narrow_values(bs_lowering *l)
+static void narrow_values(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
@@ -19401,7 +19427,7 @@ static void narrow_values(bs_lowering *l)
     }
 }
 
-void bs_lower_places(bs_lowering *l)
+void bs_lower_places(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
@@ -19427,7 +19453,7 @@ void bs_lower_places(bs_lowering *l)
 
 /* ------------------------------------------------------------------------------------------- instructions */
 
-static bs_instr *emit(bs_lowering *l, bs_instr_kind kind, int32_t home, int32_t node)
+static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
 {
     bs_plan *p = l->plan;
     if (p->n_instrs == p->max_instrs) {
@@ -19446,7 +19472,7 @@ static bs_instr *emit(bs_lowering *l, bs_instr_kind kind, int32_t home, int32_t 
 }
 
 /* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
-static int32_t value_ready(const bs_lowering *l, int32_t value, int32_t region)
+static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
@@ -19458,7 +19484,7 @@ static int32_t value_ready(const bs_lowering *l, int32_t value, int32_t region)
 }
 
 /* When an instruction can run: after what it reads, and after the previous one of its domain. */
-static void schedule(bs_lowering *l, bs_instr *i, int32_t after)
+static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
     if (i->region != BS_TOP) {
         l->region_time[i->region] = bs_max_i32(l->region_time[i->region], after + 1);
@@ -19469,7 +19495,7 @@ static void schedule(bs_lowering *l, bs_instr *i, int32_t after)
 }
 
 /* Rows of a path exist once its router has decided. */
-static int32_t domain_ready(const bs_lowering *l, int32_t domain)
+static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
 {
     int32_t ready = 0;
     for (; l->g->domains[domain].kind == BS_DOMAIN_PATH; domain = l->g->domains[domain].parent)
@@ -19477,7 +19503,7 @@ static int32_t domain_ready(const bs_lowering *l, int32_t domain)
     return ready;
 }
 
-static int32_t operands_ready(const bs_lowering *l, const bs_node *node, int32_t region)
+static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
@@ -19487,14 +19513,14 @@ static int32_t operands_ready(const bs_lowering *l, const bs_node *node, int32_t
     return ready;
 }
 
-static void outputs_ready(bs_lowering *l, const bs_node *node, int32_t time)
+static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
 {
     for (int32_t i = 0; i < node->n_out; i++)
         l->ready[node->first_out + i] = time;
 }
 
 /* A store belongs to the part that makes the value; its target is ready when all stores are. */
-static void emit_store(bs_lowering *l, int32_t n, int32_t value, int32_t target)
+static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t target)
 {
     const bs_value_info *v = &l->g->values[value];
     bs_instr *i = emit(l, BS_INSTR_STORE, l->home[v->node], n);
@@ -19509,13 +19535,13 @@ static void emit_store(bs_lowering *l, int32_t n, int32_t value, int32_t target)
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
-static int32_t gather_target(const bs_lowering *l, int32_t value)
+static int32_t gather_target(const bs_lower_pass *l, int32_t value)
 {
     return l->plan->values[value].place == BS_PLACE_FRAME ? l->plan->values[value].source : value;
 }
 
 /* In place, what no path writes simply stays. */
-static bool residual_is_in_place(const bs_lowering *l, int32_t gather, int32_t residual)
+static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
 {
     const bs_value_plan *g = &l->plan->values[gather];
     if (g->place != BS_PLACE_FRAME || residual == 0 || l->plan->values[residual].place != BS_PLACE_VIEW)
@@ -19525,7 +19551,7 @@ static bool residual_is_in_place(const bs_lowering *l, int32_t gather, int32_t r
     return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
 }
 
-static void emit_gather(bs_lowering *l, int32_t n)
+static void emit_gather(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t *in = bs_node_in(l->g, node);
@@ -19556,7 +19582,7 @@ static void emit_gather(bs_lowering *l, int32_t n)
 }
 
 /* A tensor with a row for every patch there can be: those without one become zero. */
-static void emit_rest(bs_lowering *l, int32_t n)
+static void emit_rest(bs_lower_pass *l, int32_t n)
 {
     bs_instr *i = emit(l, BS_INSTR_FILL, BS_TOP, n);
     i->target = l->g->nodes[n].first_out;
@@ -19564,7 +19590,7 @@ static void emit_rest(bs_lowering *l, int32_t n)
     l->ready[i->target] = i->time;
 }
 
-static void emit_route(bs_lowering *l, int32_t n)
+static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     bs_instr *i = emit(l, BS_INSTR_ROUTE, l->home[n], n);
@@ -19579,7 +19605,7 @@ static void emit_route(bs_lowering *l, int32_t n)
 }
 
 /* Copies to outputs and states that are not the value's own place. */
-static void emit_ending(bs_lowering *l, int32_t n)
+static void emit_ending(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const bool output = bs_node_is(node, &bs_op_output);
@@ -19595,7 +19621,7 @@ static void emit_ending(bs_lowering *l, int32_t n)
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
 }
 
-static void emit_node(bs_lowering *l, int32_t n)
+static void emit_node(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out;
@@ -19681,7 +19707,7 @@ static bool region_has_work(const bs_plan *p, int32_t region)
     return false;
 }
 
-static void emit_regions(bs_lowering *l)
+static void emit_regions(bs_lower_pass *l)
 {
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
         if (!region_has_work(l->plan, r))
@@ -19706,7 +19732,7 @@ static void part_costs(bs_plan *p)
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 {
     const bs_graph *g = plan->graph;
-    bs_lowering *l = workspace;
+    bs_lower_pass *l = workspace;
     memset(l, 0, sizeof *l);
     l->plan = plan;
     l->g = g;
@@ -19735,7 +19761,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(bs_lowering)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }
 /* ==== end src/plan_lower.c ==================================================================== */
 
@@ -20066,8 +20092,10 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
                          BS_MAX_LANES);
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
     if (d->half < 0 || d->half > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
         return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->shared_bytes,
                          BS_DEVICE_WORKSPACE);
@@ -23875,7 +23903,10 @@ static bs_status run_queue(bs_session *s, bs_error *error)
             return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
         }
     }
-    return status == BS_OK ? api->end(s->on_device, error) : status;
+    if (status == BS_OK)
+        return api->end(s->on_device, error);
+    api->settle(s->on_device, NULL);
+    return status;
 }
 
 bs_status bs_submit(bs_session *session, bs_error *error)
@@ -23970,6 +24001,77 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
     return BS_OK;
 }
 /* ==== end src/session.c ======================================================================= */
+
+/* ==== begin src/session_lower.c =============================================================== */
+/* session_lower.c - which lowering of a device's launches is the fastest: all are timed in turn.
+ * Relies on session.h. Must never change a result: lowerings differ in how kernels are launched only. */
+/* #include "session.h" */
+
+#define MOST_RUNS 64
+
+const char *bs_lowering_name(bs_lowering lowering)
+{
+    static const char *const names[] = {"auto", "stream", "graph", "conditional", "host"};
+    return (int32_t)lowering >= 0 && lowering < BS_LOWER_COUNT ? names[lowering] : "unknown";
+}
+
+static bs_status timed_run(bs_session *s, uint64_t *ns, bs_error *error)
+{
+    const uint64_t start = bs_session_now(s);
+    const bs_status status = bs_run(s, error);
+    *ns = bs_session_now(s) - start;
+    return status;
+}
+
+static uint64_t median(uint64_t *ns, int32_t count)
+{
+    for (int32_t i = 1; i < count; i++) {
+        const uint64_t v = ns[i];
+        int32_t k = i;
+        for (; k > 0 && ns[k - 1] > v; k--)
+            ns[k] = ns[k - 1];
+        ns[k] = v;
+    }
+    return ns[count / 2];
+}
+
+/* A run to warm up (a graph is captured in it), then `runs` that count. */
+static bs_status time_lowering(bs_session *s, int32_t lowering, int32_t runs, uint64_t *result, bs_error *error)
+{
+    uint64_t ns[MOST_RUNS], warm;
+    bs_status status = timed_run(s, &warm, error);
+    for (int32_t k = 0; k < runs && status == BS_OK; k++)
+        status = timed_run(s, &ns[k], error);
+    if (status == BS_OK)
+        result[lowering] = median(ns, runs);
+    return status;
+}
+
+bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, uint64_t *ns, bs_error *error)
+{
+    uint64_t times[BS_LOWER_COUNT] = {0};
+    bs_status status = BS_OK;
+    int32_t fastest = BS_LOWER_AUTO;
+    if (!session || !session->device || bs_plan_streams(session->plan))
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: for sessions on a GPU whose weights are resident");
+    const bs_device_api *api = session->device->api;
+    runs = bs_clamp_i32(runs, 1, MOST_RUNS);
+    for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {
+        if (api->lower(session->on_device, l, NULL) != BS_OK)
+            continue;
+        status = time_lowering(session, l, runs, times, error);
+        if (status == BS_OK && (fastest == BS_LOWER_AUTO || times[l] < times[fastest]))
+            fastest = l;
+    }
+    bs_reset_state(session);
+    if (best)
+        *best = (bs_lowering)fastest;
+    if (ns)
+        memcpy(ns, times, sizeof times);
+    const bs_status kept = api->lower(session->on_device, fastest, status == BS_OK ? error : NULL);
+    return status == BS_OK ? kept : status;
+}
+/* ==== end src/session_lower.c ================================================================= */
 
 /* ==== begin src/model.h ======================================================================= */
 /* model.h - a model file: the graph and the weights that a GGUF file carries.

@@ -598,6 +598,17 @@ typedef struct bs_force {
 } bs_force;
 #define BS_MAX_FORCES 16
 
+/* CUDA: how the kernels of a run are launched. The results are the same bytes. */
+typedef enum bs_lowering {
+    BS_LOWER_AUTO,        /* GRAPH from the second run of the same extents and buffers on, where it can be */
+    BS_LOWER_STREAM,      /* one by one; branches without cells cost an empty launch */
+    BS_LOWER_GRAPH,       /* captured as a CUDA graph when extents or buffers change */
+    BS_LOWER_CONDITIONAL, /* the same, and the graph leaves out what no cell takes (CUDA 12.4) */
+    BS_LOWER_HOST,        /* one by one, and the host asks before a branch whether any cell takes it: it waits */
+    BS_LOWER_COUNT
+} bs_lowering;
+const char *bs_lowering_name(bs_lowering lowering);
+
 typedef struct bs_plan_desc {
     int32_t threads;    /* [1] .. 64 */
     int32_t tier;       /* bs_tier, [the best here] */
@@ -614,6 +625,7 @@ typedef struct bs_plan_desc {
     int32_t chunk_bytes; /* [262144] of one read; a layer with more weights is read at once */
     /* BS_TIER_CUDA only */
     int32_t half;         /* 1: weights and activations are kept in f16; sums are f32 all the same */
+    int32_t lowering;     /* bs_lowering: how a run's kernels reach the GPU; bs_cuda_choose finds the fastest */
     int32_t shared_bytes; /* [98304] shared memory that a block of threads may have: bs_cuda_facts tells what there is */
 } bs_plan_desc;
 
@@ -905,6 +917,11 @@ typedef struct bs_cuda_facts {
 } bs_cuda_facts;
 /* Needs no bs_cuda_open. BS_ERROR_UNSUPPORTED and a message that says why when there is none. */
 bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error);
+
+/* Times every lowering on what is bound, `runs` runs of each in turn, and keeps the fastest for this session; *best is
+ * what bs_plan_desc.lowering should say next time. ns: [BS_LOWER_COUNT] the median of a run, 0 where it cannot be; may be
+ * NULL. States are reset. On a CPU: BS_ERROR_UNSUPPORTED. */
+bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, uint64_t *ns, bs_error *error);
 
 /* ------------------------------------------------------------------------------------------- model files
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: adaf38f0423b99ca389d473f837a2069dd088efeb2501b3b84008518d85b6534
+ * sha256 of the parts: 03d13b683c0c8fa68008860d486b2857f18a3c5585f7fbe1249406c0c0f6592a
  */
 #include "brainstorm.h"
 
@@ -816,6 +816,7 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
     /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
     bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
@@ -1143,7 +1144,11 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
     /* op_conv.cuh */                                    \
-    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d)
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d) \
+    /* op_linear.cuh, op_matmul.cuh */                   \
+    X(linear) X(linear_tensor) X(matmul)                 \
+    /* op_attention.cuh, op_segment.cuh */               \
+    X(attention) X(segment_spread) X(segment_reduce)
 
 /* They see all rows of a router at once: op_route.cuh. */
 #define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
@@ -1226,6 +1231,7 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
  * conv2d_depthwise  one channel a group
  * conv2d_tensor     f16 products on tensor cores, sums in f32: pixels are the rows of a matrix product, all products of a
  *                   window its depth, without gaps between taps
+ * conv2d_tile       the same where windows lie in shared memory already
  * conv2d_plain      plain loops over either kind of weights: what the others cannot do, and BS_CONV_FORCE_REFERENCE
  * deconv2d          a convolution (as conv2d does it) for each phase of the stride
  *
@@ -1515,10 +1521,12 @@ enum {
     BS_CU_CONV_TILE_W,
     BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
     BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
-    BS_CU_CONV_LAYOUT  /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor */
+    BS_CU_CONV_LAYOUT, /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
+    BS_CU_CONV_UP      /* deconv2d: its stride */
 };
 
 enum {
+    BS_CU_CONV_JOB = 96,      /* bytes of the workspace for the job */
     BS_CU_CONV_PIXELS = 256,  /* outputs of a tile of conv2d: 64 threads with 4 each */
     BS_CU_CONV_MOST = 20,     /* channels of a chunk: 307 pixels of a window in the workspace */
     BS_CU_TENSOR_PIXELS = 512,
@@ -1526,20 +1534,18 @@ enum {
 };
 
 /* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both sides
- * lie one after the other. */
+ * lie one after the other. It lies in shared memory, because registers are for sums. */
 struct bs_cu_conv {
     const uint8_t *in; /* first sample of the first window */
     uint8_t *out;
     int32_t in_dtype, in_row, in_pixel;
     int32_t out_dtype, out_row, out_pixel;
     int32_t h, w; /* outputs */
-    int32_t kernel_h, kernel_w, stride, dilation;
-    int32_t groups, in_c, out_c; /* channels of a group */
+    int32_t kernel_h, kernel_w;
+    int32_t in_c, out_c; /* channels of a group */
     const uint8_t *weights;
-    const float *bias, *slopes;
-    int32_t act;
-    float param;
-    int32_t tile_h, tile_w, chunk, pixel;
+    const float *bias;
+    const bs_device_step *step;
 };
 
 /* ------------------------------------------------------------------------------------------- the host's side */
@@ -1602,7 +1608,7 @@ static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
 static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
 {
     bs_cu_conv_chunk(s, in_c);
-    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, BS_CU_WORKSPACE / 4 / s->p[BS_CU_CONV_PIXEL].i))
+    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i))
         return false;
     const int64_t blocks = (out_c + 7) / 8, quads = (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 3) / 4;
     s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, BS_CU_THREADS / (quads > 32 ? 64 : 32)), 1);
@@ -1618,7 +1624,7 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
     const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
     const int32_t pixel = in_c % 32 == 0 ? in_c + 8 : in_c;
     const bool half = n->in[0].dtype == BS_F16;
-    const int64_t room = (BS_CU_WORKSPACE - 16 * steps) / (2 * pixel);
+    const int64_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB - 16 * steps) / (2 * pixel);
     if (!(half && n->in[0].place == BS_AT_TILE) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
         (!half || s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i >= 32 || h * w < 32)) {
         s->p[BS_CU_CONV_PIXEL].i = pixel;
@@ -1664,7 +1670,7 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw));
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
-        s->kernel = BS_CU_conv2d_tensor;
+        s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
     } else if (algorithm == BS_CONV_DIRECT && depthwise) {
         s->kernel = BS_CU_conv2d_depthwise;
         s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
@@ -1679,8 +1685,12 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------------- epilogue */
 
+/* Read when it is needed, not kept. */
+__device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
+
 /* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of anything. */
 struct bs_cu_conv_end {
+    const float *bias;
     const float *slopes; /* NULL: one for all */
     float slope, high;
     int32_t rare;        /* another activation, or BS_ACT_NONE */
@@ -1688,17 +1698,18 @@ struct bs_cu_conv_end {
 
 __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
 {
-    bs_cu_conv_end e = {NULL, 1.0f, INFINITY, BS_ACT_NONE};
-    switch (c.act) {
+    const float param = c.step->p[BS_CU_CONV_PARAM].f;
+    bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
+    switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
-    case BS_LEAKY_RELU: e.slope = c.param == 0.0f ? 0.01f : c.param; break;
-    case BS_PRELU: e.slopes = c.slopes; break;
+    case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
+    case BS_PRELU: e.slopes = c.bias + (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) * c.out_c + 15) / 16 * 16; break;
     case BS_CLIP:
         e.slope = 0.0f;
-        e.high = c.param == 0.0f ? 1.0f : c.param;
+        e.high = param == 0.0f ? 1.0f : param;
         break;
-    default: e.rare = c.act; break;
+    default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
     }
     return e;
 }
@@ -1714,14 +1725,12 @@ template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs
 /* The job of a row. */
 __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y)
 {
+    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, groups = s->p[BS_CU_CONV_GROUPS].i;
     bs_cu_conv c;
-    c.stride = s->p[BS_CU_CONV_STRIDE].i;
-    c.groups = s->p[BS_CU_CONV_GROUPS].i;
     c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
     c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
-    c.dilation = s->p[BS_CU_CONV_DILATION].i;
-    c.in = x.data + ((int64_t)(y.y0 * c.stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
-                     (int64_t)(y.x0 * c.stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.in = x.data + ((int64_t)(y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
+                     (int64_t)(y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
     c.in_dtype = x.dtype;
     c.in_row = x.stride[1];
     c.in_pixel = x.stride[2];
@@ -1731,18 +1740,25 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     c.out_pixel = y.stride[2];
     c.h = y.y1 - y.y0;
     c.w = y.x1 - y.x0;
-    c.in_c = x.dim[0] / c.groups;
-    c.out_c = y.dim[0] / c.groups;
+    c.in_c = x.dim[0] / groups;
+    c.out_c = y.dim[0] / groups;
     c.weights = bs_cu_prepared(t, s);
     c.bias = reinterpret_cast<const float *>(c.weights + s->p[BS_CU_CONV_BIAS].i);
-    c.slopes = c.bias + (y.dim[0] + 15) / 16 * 16;
-    c.act = s->p[BS_CU_CONV_ACT].i;
-    c.param = s->p[BS_CU_CONV_PARAM].f;
-    c.tile_h = s->p[BS_CU_CONV_TILE_H].i;
-    c.tile_w = s->p[BS_CU_CONV_TILE_W].i;
-    c.chunk = s->p[BS_CU_CONV_CHUNK].i;
-    c.pixel = s->p[BS_CU_CONV_PIXEL].i;
+    c.step = s;
     return c;
+}
+
+/* Puts the job where all threads see it. */
+__device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &t, const bs_cu_conv &c)
+{
+    bs_cu_conv *shared = reinterpret_cast<bs_cu_conv *>(t.workspace);
+    static_assert(sizeof *shared <= BS_CU_CONV_JOB, "the job has its room");
+    BS_CU_ASSUME_SHARED(shared);
+    __syncthreads(); /* the last one is done with */
+    if (threadIdx.x == 0)
+        *shared = c;
+    __syncthreads();
+    return *shared;
 }
 
 /* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
@@ -1780,19 +1796,19 @@ __device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, in
     return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
 }
 
-/* h x w pixels of `channels` channels, as f32, `pixel` elements apart. */
+/* h x w pixels of `channels` channels to shared memory, as f32. */
 __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w, int32_t channels, float *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
     const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         if (quads)
-            *reinterpret_cast<float4 *>(to + at * c.pixel + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
+            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
         else
-            to[at * c.pixel + k] = bs_cu_get(pixel, c.in_dtype, k);
+            to[at * apart + k] = bs_cu_get(pixel, c.in_dtype, k);
     }
 }
 
@@ -1819,16 +1835,19 @@ template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_add(float (&sum)
             sum[p][o] = fmaf(x[p], each[o], sum[p][o]);
 }
 
-/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. width: pixels of a
- * row of the window. w: weights of the first channel; those of the next tap are `tap` floats farther. */
+/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. row, column: floats
+ * to the next tap. w: weights of the first channel; those of the next tap are `tap` floats farther. */
 template <int WIDTH>
-__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t width, const int32_t (&at)[4], const float *w,
-                                               int32_t tap, int32_t channels, float (&sum)[4][8])
+__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t row, int32_t column, const int32_t (&at)[4],
+                                               const float *w, int32_t tap, int32_t channels, float (&sum)[4][8])
 {
+#pragma unroll 1
     for (int32_t ky = 0; ky < c.kernel_h; ky++)
+#pragma unroll 1
         for (int32_t kx = 0; kx < c.kernel_w; kx++, w += tap) {
-            const float *x = window + (ky * width + kx) * c.dilation * c.pixel, *v = w;
+            const float *x = window + ky * row + kx * column, *v = w;
             int32_t i = 0;
+#pragma unroll 1
             for (; i + 4 <= channels; i += 4, v += 4 * WIDTH) {
                 float4 q[4];
 #pragma unroll
@@ -1841,6 +1860,7 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
                 bs_cu_conv_add<WIDTH>(sum, x2, v + 2 * WIDTH);
                 bs_cu_conv_add<WIDTH>(sum, x3, v + 3 * WIDTH);
             }
+#pragma unroll 1
             for (; i < channels; i++, v += WIDTH) {
                 const float one[4] = {x[at[0] + i], x[at[1] + i], x[at[2] + i], x[at[3] + i]};
                 bs_cu_conv_add<WIDTH>(sum, one, v);
@@ -1848,17 +1868,17 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
         }
 }
 
-/* `count` channels of a pixel, at most 8, from sums to their place. */
-template <bool RARE>
+/* `count` channels of a pixel, at most WIDTH, from sums to their place. */
+template <int WIDTH>
 __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8], int32_t channel, int32_t count,
                                                  uint8_t *to)
 {
-    float y[8];
+    float y[WIDTH];
 #pragma unroll
-    for (int o = 0; o < 8; o++)
-        y[o] = o < count ? bs_cu_conv_finish<RARE>(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + c.bias[channel + o]) : 0.0f;
+    for (int o = 0; o < WIDTH; o++)
+        y[o] = o < count ? bs_cu_conv_finish<false>(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + e.bias[channel + o]) : 0.0f;
 #pragma unroll
-    for (int q = 0; q < 8; q += 4) {
+    for (int q = 0; q < WIDTH; q += 4) {
         uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
         if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
             *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
@@ -1873,6 +1893,19 @@ __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_c
     }
 }
 
+/* The same with a rare activation: one after the other. The sums are used up. */
+__device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8], int32_t channel, int32_t count,
+                                                      uint8_t *to)
+{
+#pragma unroll 1
+    for (int32_t k = 0; k < count; k++) {
+        bs_cu_put(to, c.out_dtype, k, bs_cu_conv_finish<true>(e, 0.0f, sum[0] + e.bias[channel + k]));
+#pragma unroll
+        for (int o = 0; o + 1 < 8; o++)
+            sum[o] = sum[o + 1];
+    }
+}
+
 /* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
 struct bs_cu_conv_piece {
     int32_t y, x, h, w; /* outputs */
@@ -1881,30 +1914,31 @@ struct bs_cu_conv_piece {
 
 __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
 {
-    const int32_t across = (c.w + c.tile_w - 1) / c.tile_w;
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W), across = (c.w + tile_w - 1) / tile_w;
     bs_cu_conv_piece p;
     p.pass = piece % passes;
     piece /= passes;
-    p.group = piece % c.groups;
-    piece /= c.groups;
-    p.y = piece / across * c.tile_h;
-    p.x = piece % across * c.tile_w;
-    p.h = min(c.tile_h, c.h - p.y);
-    p.w = min(c.tile_w, c.w - p.x);
+    p.group = piece % bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
+    piece /= bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
+    p.y = piece / across * tile_h;
+    p.x = piece % across * tile_w;
+    p.h = min(tile_h, c.h - p.y);
+    p.w = min(tile_w, c.w - p.x);
     return p;
 }
 
 /* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from `first`. */
-__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, int32_t first, int32_t lane,
-                                                       int32_t each, float (&sum)[4][8])
+__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first, int32_t lane, int32_t each,
+                                                       float (&sum)[4][8])
 {
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
     const int32_t channel = p.group * c.out_c + first, count = min(8, c.out_c - first), bytes = bs_cu_bytes(c.out_dtype);
     uint8_t *to = c.out + ((int64_t)p.y * c.out_row + (int64_t)p.x * c.out_pixel + channel) * bytes;
     if (e.rare != BS_ACT_NONE) {
 #pragma unroll 1
         for (int32_t i = lane; i < p.h * p.w; i += each) {
             const int32_t y = i / p.w;
-            bs_cu_conv_store<true>(c, e, sum[0], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+            bs_cu_conv_store_rare(c, e, sum[0], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
 #pragma unroll
             for (int o = 0; o < 8; o++) {
                 sum[0][o] = sum[1][o];
@@ -1918,34 +1952,35 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
     for (int k = 0; k < 4; k++) {
         const int32_t i = lane + k * each, y = i / p.w;
         if (i < p.h * p.w)
-            bs_cu_conv_store<false>(c, e, sum[k], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+            bs_cu_conv_store<8>(c, e, sum[k], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
     }
 }
 
 __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
 {
-    return (c.w + c.tile_w - 1) / c.tile_w * ((c.h + c.tile_h - 1) / c.tile_h) * c.groups;
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W);
+    return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
 }
 
 __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
 {
-    return c.in + ((int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
+    return c.in + ((int64_t)(p.y * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * c.in_row + (int64_t)(p.x * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * c.in_pixel + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
 }
 
 /* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group, pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
-    float *window = reinterpret_cast<float *>(t.workspace);
+    float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(window);
-    const bs_cu_conv_end end = bs_cu_conv_end_of(c);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
-    const int32_t quads = c.tile_h * c.tile_w > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
+    const int32_t quads = bs_cu_conv_p(c, BS_CU_CONV_TILE_H) * bs_cu_conv_p(c, BS_CU_CONV_TILE_W) > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
     const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides, pieces = bs_cu_conv_tiles_of(c) * passes;
+    const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+        const int32_t width = (p.w - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_w - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1, n = p.h * p.w;
+        const int32_t height = (p.h - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_h - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1;
         const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
@@ -1955,10 +1990,10 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * c.pixel;
+            at[k] = (y * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * width + (i - y * p.w) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * apart;
         }
-        for (int32_t i = 0; i < c.in_c && taps > 0; i += c.chunk) {
-            const int32_t channels = min(c.chunk, c.in_c - i);
+        for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
+            const int32_t channels = min(chunk, c.in_c - i);
             if (channels < c.in_c || staged != piece / passes) {
                 __syncthreads();
                 bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels, window);
@@ -1966,12 +2001,12 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
                 staged = piece / passes;
             }
             if (active && wide == 8)
-                bs_cu_conv_sum<8>(c, window, width, at, w + i * 8, c.in_c * 8, channels, sum);
+                bs_cu_conv_sum<8>(c, window, width * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, at, w + i * 8, c.in_c * 8, channels, sum);
             else if (active)
-                bs_cu_conv_sum<4>(c, window, width, at, w + i * 4, c.in_c * 4, channels, sum);
+                bs_cu_conv_sum<4>(c, window, width * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, at, w + i * 4, c.in_c * 4, channels, sum);
         }
         if (active)
-            bs_cu_conv_finish_tile(c, end, p, first, lane, each, sum);
+            bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
     }
     return pieces;
 }
@@ -1983,7 +2018,7 @@ __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_ste
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_direct(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+            bs_cu_conv_direct(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
     }
 }
 
@@ -1998,19 +2033,18 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
             bs_cu_zero_margin(y);
         if (!bs_cu_conv_sound(t, s, x, y))
             continue;
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
-        const bs_cu_conv_end end = bs_cu_conv_end_of(c);
-        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
+        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, c.groups - channel);
+            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, bs_cu_conv_p(c, BS_CU_CONV_GROUPS) - channel);
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
-            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + channel) * bytes;
+            const uint8_t *window = c.in + ((int64_t)oy * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_row + (int64_t)ox * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_pixel + channel) * bytes;
             float sum[8] = {};
             for (int32_t ky = 0; ky < c.kernel_h; ky++)
                 for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
-                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
+                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * bytes;
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {
@@ -2027,10 +2061,11 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     sum[3] = fmaf(q.w, v.w, sum[3]);
                 }
             uint8_t *to = c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+            const bs_cu_conv_end end = bs_cu_conv_end_of(c);
             if (end.rare != BS_ACT_NONE)
-                bs_cu_conv_store<true>(c, end, sum, channel, count, to);
+                bs_cu_conv_store_rare(c, end, sum, channel, count, to);
             else
-                bs_cu_conv_store<false>(c, end, sum, channel, count, to);
+                bs_cu_conv_store<4>(c, end, sum, channel, count, to);
         }
     }
 }
@@ -2054,21 +2089,38 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* A pair of outputs of a pixel: channels o, o + 1 of a group, where `at` says (row << 16 | column of the tile; -1: nowhere). */
-template <bool RARE>
-__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, int32_t at, int32_t o, float d0, float d1)
+/* Two neighbouring outputs of a thread. */
+struct bs_cu_conv_pair {
+    int32_t channel, valid; /* the first; how many there are: 2, 1 or less */
+    float bias[2], slope[2];
+};
+
+__device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, int32_t o)
 {
-    const int32_t channel = p.group * c.out_c + o, valid = c.out_c - o, next = valid > 1 ? channel + 1 : channel;
-    if (at < 0 || valid <= 0)
+    bs_cu_conv_pair pair = {p.group * c.out_c + o, c.out_c - o, {0.0f, 0.0f}, {e.slope, e.slope}};
+    for (int32_t i = 0; i < 2; i++)
+        if (i < pair.valid) {
+            pair.bias[i] = e.bias[pair.channel + i];
+            pair.slope[i] = e.slopes ? e.slopes[pair.channel + i] : e.slope;
+        }
+    return pair;
+}
+
+/* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
+template <bool RARE>
+__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
+                                                    float d0, float d1)
+{
+    if (at < 0 || pair.valid <= 0)
         return;
-    const float y0 = bs_cu_conv_finish<RARE>(e, e.slopes ? e.slopes[channel] : e.slope, d0 + c.bias[channel]);
-    const float y1 = bs_cu_conv_finish<RARE>(e, e.slopes ? e.slopes[next] : e.slope, d1 + c.bias[next]);
-    uint8_t *y = c.out + ((int64_t)(p.y + (at >> 16)) * c.out_row + (int64_t)(p.x + (at & 0xffff)) * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
-    if (valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
+    const int64_t row = (int64_t)(p.y + (at >> 16)) * c.out_row, column = (int64_t)(p.x + (at & 0xffff)) * c.out_pixel;
+    const float y0 = bs_cu_conv_finish<RARE>(e, pair.slope[0], d0 + pair.bias[0]), y1 = bs_cu_conv_finish<RARE>(e, pair.slope[1], d1 + pair.bias[1]);
+    uint8_t *y = c.out + (row + column + pair.channel) * bs_cu_bytes(c.out_dtype);
+    if (pair.valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
         *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
     } else {
         bs_cu_put(y, c.out_dtype, 0, y0);
-        if (valid > 1)
+        if (pair.valid > 1)
             bs_cu_put(y, c.out_dtype, 1, y1);
     }
 }
@@ -2076,8 +2128,7 @@ __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const b
 /* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
  * memory. */
 template <int MT, int NT, bool NEAR>
-__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
-                                                   int32_t base, int32_t first)
+__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, int32_t base, int32_t first)
 {
     const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w, blocks = (c.out_c + 7) / 8;
     const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 + lane;
@@ -2116,55 +2167,62 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
             }
         }
     }
-    if (e.rare != BS_ACT_NONE) {
-#pragma unroll 1
-        for (int32_t k = 0; k < NT * 2 * MT; k++) {
-            const int32_t here = at[0];
-            bs_cu_conv_put_pair<true>(c, e, p, here, (first + k / (2 * MT)) * 8 + 2 * quad, d[0], d[1]);
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+#pragma unroll 1 /* here and below: what comes next is moved to the front, so that the code is there once */
+    for (int32_t k = 0; k < NT; k++) {
+        const bs_cu_conv_pair pair = bs_cu_conv_pair_of(c, e, p, (first + k) * 8 + 2 * quad);
+        if (e.rare == BS_ACT_NONE) {
 #pragma unroll
-            for (int i = 0; i + 2 < NT * MT * 4; i++)
-                d[i] = d[i + 2];
-#pragma unroll
-            for (int i = 0; i < 2 * MT; i++)
-                at[i] = i + 1 < 2 * MT ? at[i + 1] : here;
+            for (int m = 0; m < 2 * MT; m++)
+                bs_cu_conv_put_pair<false>(c, e, p, pair, at[m], d[2 * m], d[2 * m + 1]);
         }
-        return;
-    }
+#pragma unroll 1
+        for (int32_t m = 0; e.rare != BS_ACT_NONE && m < 2 * MT; m++) {
+            const int32_t here = at[0];
+            const float d0 = d[0], d1 = d[1];
+            bs_cu_conv_put_pair<true>(c, e, p, pair, here, d0, d1);
 #pragma unroll
-    for (int k = 0; k < NT * 2 * MT; k++)
-        bs_cu_conv_put_pair<false>(c, e, p, at[k % (2 * MT)], (first + k / (2 * MT)) * 8 + 2 * quad, d[2 * k], d[2 * k + 1]);
+            for (int i = 0; i < 2 * MT; i++) {
+                at[i] = i + 1 < 2 * MT ? at[i + 1] : here;
+                d[2 * i] = i + 1 < 2 * MT ? d[2 * i + 2] : d0;
+                d[2 * i + 1] = i + 1 < 2 * MT ? d[2 * i + 3] : d1;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i + 4 * MT < NT * MT * 4; i++)
+            d[i] = d[i + 4 * MT];
+    }
 }
 
 /* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
 template <int MT, bool NEAR>
-__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
-                                                    int32_t together)
+__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, int32_t together)
 {
     const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8, across = (blocks + together - 1) / together;
     for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
         const int32_t base = item % down * 16 * MT, first = item / down * together;
         if (together == 1)
-            bs_cu_conv_product<MT, 1, NEAR>(c, e, v, p, base, first);
-        else if (together == 2)
-            bs_cu_conv_product<MT, 2, NEAR>(c, e, v, p, base, first);
+            bs_cu_conv_product<MT, 1, NEAR>(c, v, p, base, first);
+        else if (together == 2 || !NEAR)
+            bs_cu_conv_product<MT, 2, NEAR>(c, v, p, base, first);
         else if (together == 3)
-            bs_cu_conv_product<MT, 3, NEAR>(c, e, v, p, base, first);
+            bs_cu_conv_product<MT, NEAR ? 3 : 2, NEAR>(c, v, p, base, first);
         else
-            bs_cu_conv_product<MT, 4, NEAR>(c, e, v, p, base, first);
+            bs_cu_conv_product<MT, MT == 4 ? 3 : NEAR ? 4 : 2, NEAR>(c, v, p, base, first);
     }
 }
 
 /* h x w pixels of a group to shared memory, as f16. */
 __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h, int32_t w, __half *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
     const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 && (reinterpret_cast<uintptr_t>(from) & 15) == 0;
     const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
-        __half *target = to + at * c.pixel;
+        __half *target = to + at * apart;
         if (async) {
             bs_cu_cp_async_16(target + 8 * k, pixel + 16 * k);
         } else if (quads && c.in_dtype == BS_F16) {
@@ -2187,7 +2245,7 @@ __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t ro
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
     for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
         const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
+        table[q] = k < products ? 2 * (ky * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * row + kx * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * pixel + k - tap * c.in_c) : 0;
     }
 }
 
@@ -2199,56 +2257,85 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
     return (blocks + least - 1) / least;
 }
 
-/* near: windows that are read where they are, are in shared memory. */
-__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, bool near, int32_t part, int32_t parts)
+/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a multiprocessor to
+ * itself the registers for 64 are there. */
+template <bool TILE>
+__device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, bool near)
 {
-    const bs_cu_conv_end end = bs_cu_conv_end_of(c);
-    const int32_t warps = (int32_t)blockDim.x / 32, pieces = bs_cu_conv_tiles_of(c);
-    int32_t *table = reinterpret_cast<int32_t *>(t.workspace);
+    const int32_t n = p.h * p.w, warps = (int32_t)blockDim.x / 32, together = bs_cu_conv_together(c, p);
+    if (TILE) {
+        const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
+        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
+        if (together < 4 && fours * 12 <= twos * 7)
+            bs_cu_conv_products<4, true>(c, v, p, together);
+        else
+            bs_cu_conv_products<2, true>(c, v, p, together);
+    } else if (near) {
+        bs_cu_conv_products<2, true>(c, v, p, together);
+    } else {
+        bs_cu_conv_products<2, false>(c, v, p, min(together, 2));
+    }
+}
+
+/* TILE: the operand is a row of a tile, in shared memory already. */
+template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
+    BS_CU_ASSUME_SHARED(table);
     bs_cu_conv_window v;
     v.steps = (c.kernel_h * c.kernel_w * c.in_c + 15) / 16;
     v.table = table;
-    __half *room = reinterpret_cast<__half *>(t.workspace + 16 * v.steps);
+    __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t row = c.pixel > 0 ? width * c.pixel : c.in_row, pixel = c.pixel > 0 ? c.pixel : c.in_pixel;
+        const int32_t width = (p.w - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_w - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1, height = (p.h - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_h - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1;
+        const int32_t row = apart > 0 ? width * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
         __syncthreads(); /* the last piece is done with the workspace */
         if (columns != width)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
-        if (c.pixel > 0)
+        if (apart > 0)
             bs_cu_conv_stage_half(c, from, t.scratch == NULL, height, width, room);
         __syncthreads();
         columns = width;
-        v.data = c.pixel > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
-        v.row = 2 * row * c.stride;
-        v.pixel = 2 * pixel * c.stride;
+        v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
+        v.row = 2 * row * bs_cu_conv_p(c, BS_CU_CONV_STRIDE);
+        v.pixel = 2 * pixel * bs_cu_conv_p(c, BS_CU_CONV_STRIDE);
         v.spread = bs_cu_conv_spread(v.pixel);
-        const int32_t n = p.h * p.w, together = bs_cu_conv_together(c, p), across = ((c.out_c + 7) / 8 + together - 1) / together;
-        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
-        if (!near)
-            bs_cu_conv_products<2, false>(c, end, v, p, together);
-        else if (fours * 12 <= twos * 7) /* 64 pixels at once use weights better, 32 leave fewer warps idle at the end */
-            bs_cu_conv_products<4, true>(c, end, v, p, together);
-        else
-            bs_cu_conv_products<2, true>(c, end, v, p, together);
+        bs_cu_conv_deal<TILE>(c, v, p, apart > 0);
     }
 }
 
-__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_tensor(t, bs_cu_conv_of(t, s, x, y), s->p[BS_CU_CONV_PIXEL].i > 0 || bs_cu_in(t, s, 0)->place == BS_AT_TILE, w.part, w.parts);
+            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
     }
 }
 
+__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_conv_tensor_rows<false>(t, s, w); }
+
+/* Only in a region: a launch of its own would be nothing but code. */
+__device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    if (t.scratch != NULL)
+        bs_cu_conv_tensor_rows<true>(t, s, w);
+}
+
 /* ------------------------------------------------------------------------------------------------ plain loops */
+
+/* Bias and activation, any. */
+__device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
+{
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f, sum + e.bias[o]);
+}
 
 /* Weight of product k (ky, kx, channel) of output o of a group. */
 __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, int32_t group, int32_t o, int32_t tap, int32_t channel)
@@ -2270,7 +2357,7 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
         const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
         const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
         if (w.part == 0)
@@ -2278,17 +2365,17 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
             const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels), group = o / c.out_c;
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
+            const int64_t window = (int64_t)oy * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_row + (int64_t)ox * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
             float sum = 0.0f;
             for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
                 const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
+                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * bs_cu_conv_p(c, BS_CU_CONV_DILATION);
                 for (int32_t k = 0; k < c.in_c; k++)
                     sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
                                bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
             }
             bs_cu_put(c.out, c.out_dtype, (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
-                      bs_cu_act(c.act, c.param, c.act == BS_PRELU ? c.slopes[o] : 0.0f, sum + c.bias[o]));
+                      bs_cu_conv_any(c, o, sum));
         }
     }
 }
@@ -2312,7 +2399,7 @@ __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, in
     return floats;
 }
 
-/* p as for conv2d: PAD_H the descriptor's; DILATION holds what a phase has, 1. LAYOUT 1: packed phases, 0: plain loops. */
+/* p as for conv2d: the kernel's size and the padding are the descriptor's, the rest is what a phase has. */
 static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
@@ -2330,7 +2417,7 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     else
         s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
-    s->p[BS_CU_CONV_STRIDE].i = stride;
+    s->p[BS_CU_CONV_UP].i = stride;
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
@@ -2347,61 +2434,67 @@ __device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, in
 
 __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad, const bs_cu_work &w)
 {
-    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x;
-    const int64_t n = (int64_t)c.h * c.w * channels;
+    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
+    const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
     for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
         const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
         const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
         float sum = 0.0f;
-        for (int32_t ky = bs_cu_deconv_phase(oy, pad, c.stride); ky < c.kernel_h; ky += c.stride)
-            for (int32_t kx = bs_cu_deconv_phase(ox, pad, c.stride); kx < c.kernel_w; kx += c.stride) {
-                const int64_t at = (int64_t)((oy + pad - ky) / c.stride) * x.stride[1] + (int64_t)((ox + pad - kx) / c.stride) * x.stride[2];
+        for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
+            for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
+                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] + (int64_t)((ox + pad - kx) / up) * x.stride[2];
                 for (int32_t k = 0; k < x.dim[0]; k++)
                     sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
                                reinterpret_cast<const float *>(c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx], sum);
             }
         bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
-                  bs_cu_act(c.act, c.param, c.act == BS_PRELU ? c.slopes[o] : 0.0f, sum + c.bias[o]));
+                  bs_cu_conv_any(c, o, sum));
     }
 }
 
 /* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
 __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x, const bs_cu_view &y, int32_t pad, int32_t phase)
 {
+    const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
     bs_cu_conv c = whole;
-    const int32_t a = phase / whole.stride, b = phase % whole.stride;
-    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, whole.stride), right = b - bs_cu_deconv_phase(y.x0, pad, whole.stride);
-    const int32_t oy = y.y0 + (down < 0 ? down + whole.stride : down), ox = y.x0 + (right < 0 ? right + whole.stride : right);
-    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, whole.stride, a);
-    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, whole.stride, b);
-    c.in = x.data + ((int64_t)((oy + pad - a) / whole.stride - (c.kernel_h - 1)) * x.stride[1] +
-                     (int64_t)((ox + pad - b) / whole.stride - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    const int32_t a = phase / up, b = phase % up;
+    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
+    const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
+    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, up, a);
+    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, up, b);
+    c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
+                     (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
     c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
-    c.out_row = y.stride[1] * whole.stride;
-    c.out_pixel = y.stride[2] * whole.stride;
-    c.h = max(0, (y.y1 - oy + whole.stride - 1) / whole.stride);
-    c.w = max(0, (y.x1 - ox + whole.stride - 1) / whole.stride);
-    c.stride = 1;
-    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, whole.stride, whole.in_c, whole.out_c, phase);
+    c.out_row = y.stride[1] * up;
+    c.out_pixel = y.stride[2] * up;
+    c.h = max(0, (y.y1 - oy + up - 1) / up);
+    c.w = max(0, (y.x1 - ox + up - 1) / up);
+    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, up, whole.in_c, whole.out_c, phase);
     return c;
+}
+
+/* A call of its own: where phases are told apart there are no registers for the rest. */
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    return bs_cu_conv_direct(t, c, part, parts);
 }
 
 __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t pad = s->p[BS_CU_CONV_PAD_H].i, phases = s->p[BS_CU_CONV_STRIDE].i * s->p[BS_CU_CONV_STRIDE].i;
+    const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
-        if (s->p[BS_CU_CONV_LAYOUT].i == 0 && y.y1 > y.y0 && y.x1 > y.x0) {
-            bs_cu_deconv_plain(x, y, c, pad, w);
-        } else if (s->p[BS_CU_CONV_LAYOUT].i != 0 && bs_cu_conv_sound(t, s, x, y)) {
-            int32_t part = w.part; /* pieces of all phases are dealt out in one row */
-            for (int32_t phase = 0; phase < phases; phase++) {
-                const bs_cu_conv job = bs_cu_deconv_job(c, x, y, pad, phase);
-                const int32_t pieces = bs_cu_conv_direct(t, job, part, w.parts) % w.parts;
-                part = part >= pieces ? part - pieces : part - pieces + w.parts;
+        int32_t part = w.part; /* pieces of all phases are dealt out in one row */
+        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) { /* looked up again each time: registers are dearer */
+            const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+            const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
+            if (w.part == 0 && phase == 0)
+                bs_cu_zero_margin(y);
+            if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
+                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
+            } else if (bs_cu_conv_sound(t, s, x, y)) {
+                const bs_cu_conv &job = bs_cu_conv_share(t, bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
+                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
+                part += part < 0 ? w.parts : 0;
             }
         }
     }
@@ -2409,6 +2502,369 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 
 #endif
 /* ==== end src/cuda/op_conv.cuh ================================================================ */
+/* ==== begin src/cuda/op_attention.cuh ========================================================= */
+/* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
+ *
+ * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
+ * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added to
+ * what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one run and
+ * token by token give the same bits.
+ * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
+#ifndef BS_CUDA_OP_ATTENTION
+#define BS_CUDA_OP_ATTENTION
+
+/* ==== begin src/cuda/op_segment.cuh =========================================================== */
+/* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+ * Sums go from the first row of a segment to its last, an element a thread.
+ * Relies on program.cuh and lower.cuh; offsets come checked. Must never look beyond them. */
+#ifndef BS_CUDA_OP_SEGMENT
+#define BS_CUDA_OP_SEGMENT
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
+
+/* Rows are of the segment domain. */
+static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_segment_spread;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
+}
+
+/* p: mode. One row: all segments. */
+static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_segment_reduce;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
+}
+
+/* As bs_segment_of: the last segment that begins at or before the row. */
+__device__ inline int32_t bs_cu_segment_find(const int32_t *offsets, int32_t segments, int32_t row)
+{
+    int32_t low = 0, high = segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+__device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
+{
+    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
+}
+
+/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are fastest. */
+__device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
+{
+    int64_t at = 0;
+    if (rank == 3) {
+        at = (int64_t)(i % dim[0]) * stride[0];
+        i /= dim[0];
+    }
+    for (int32_t d = rank - 1; d >= (rank == 3 ? 1 : 0); d--) {
+        at += (int64_t)(i % dim[d]) * stride[d];
+        i /= dim[d];
+    }
+    return at;
+}
+
+__device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t rank)
+{
+    int32_t n = 1;
+    for (int32_t d = 0; d < rank; d++)
+        n *= dim[d];
+    return n;
+}
+
+/* As it is, or between f32 and f16. */
+__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type, int64_t from_at)
+{
+    if (to_type != from_type)
+        bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
+    else if (bs_cu_bytes(to_type) == 4)
+        reinterpret_cast<uint32_t *>(to)[to_at] = reinterpret_cast<const uint32_t *>(from)[from_at];
+    else if (bs_cu_bytes(to_type) == 2)
+        reinterpret_cast<uint16_t *>(to)[to_at] = reinterpret_cast<const uint16_t *>(from)[from_at];
+    else
+        to[to_at] = from[from_at];
+}
+
+__device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *root = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
+    const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
+    const uint8_t *base = bs_cu_row(t, root, 0);
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const int32_t segment = bs_cu_segment_find(offsets, segments, r);
+        const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
+        uint8_t *to = bs_cu_row(t, out, r);
+        if (w.part == 0 && out->rank == 3 && out->margin > 0)
+            bs_cu_zero_margin(bs_cu_open(t, out, r));
+        for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
+            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from, root->dtype,
+                               bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+    }
+}
+
+/* One element of one segment. rows: of element [..] of row 0; row_bytes from one to the next. */
+__device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype, int32_t begin, int32_t end)
+{
+    float result = 0.0f;
+    for (int32_t r = mode == BS_SEGMENT_LAST ? max(end - 1, begin) : begin; r < end; r++) {
+        const float x = bs_cu_get(rows + r * row_bytes, dtype, 0);
+        if (r == begin || mode == BS_SEGMENT_LAST)
+            result = x;
+        else if (mode == BS_SEGMENT_MAX)
+            result = x > result ? x : result;
+        else
+            result += x;
+    }
+    return mode == BS_SEGMENT_MEAN && end > begin ? result / (float)(end - begin) : result;
+}
+
+__device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
+    const int32_t each = bs_cu_segment_elements(x->dim, x->rank), step = w.parts * (int32_t)blockDim.x;
+    const uint8_t *rows = bs_cu_row(t, x, 0); /* a segment domain is a top-level one: its rows lie one behind the other */
+    uint8_t *to = bs_cu_row(t, out, 0);
+    if (w.part == 0 && out->rank == 3 && out->margin > 0)
+        bs_cu_zero_margin(bs_cu_open(t, out, 0));
+    for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
+        const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
+        const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
+        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment], offsets[segment + 1]);
+        bs_cu_put(to, out->dtype, (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element), result);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_segment.cuh ============================================================= */
+/* #include "cuda/tensor.cuh" */
+
+enum {
+    BS_CU_ATTEND_LANES = 4,                          /* elements of a value a lane sums up */
+    BS_CU_ATTEND_ELEMENTS = 32 * BS_CU_ATTEND_LANES, /* together; a larger head goes in several rounds */
+    BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
+};
+
+/* p: heads, alibi. */
+static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    (void)n;
+    s->kernel = BS_CU_attention;
+    s->p[0].i = bs_max_i32(s->p[0].i, 1);
+    s->parts = s->p[0].i;
+}
+
+/* Keys, or values: the rows of this run and the ring, from the head's first element on. */
+struct bs_cu_attend_side {
+    const uint8_t *fresh, *ring; /* of the segment's first row; of its position 0 */
+    int64_t fresh_bytes, ring_bytes;
+    int32_t fresh_type, ring_type, fresh_step, ring_step;
+};
+
+/* One row and head: it attends to positions low .. position. */
+struct bs_cu_attend_job {
+    bs_cu_attend_side k, v;
+    const uint8_t *q;
+    int32_t q_type, q_step, n, past, low, position, window;
+    float scale, slope;
+};
+
+__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring, int32_t first_row,
+                                                         int32_t segment, int32_t element)
+{
+    bs_cu_attend_side side;
+    side.fresh_type = side.ring_type = fresh->dtype;
+    side.fresh_step = side.ring_step = fresh->stride[0];
+    side.fresh_bytes = side.ring_bytes = fresh->row_bytes; /* a segment domain is a top-level one */
+    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes + (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
+    if (ring) {
+        const int32_t bytes = bs_cu_bytes(ring->dtype);
+        side.ring_type = ring->dtype;
+        side.ring_step = ring->stride[2];
+        side.ring_bytes = (int64_t)ring->stride[1] * bytes;
+        side.ring = bs_cu_row(t, ring, 0) + ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
+    }
+    return side;
+}
+
+__device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row, int32_t head)
+{
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
+    const int32_t segment = bs_cu_segment_find(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
+    bs_cu_attend_job j;
+    j.n = q->dim[0] / s->p[0].i;
+    j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
+    j.q_type = q->dtype;
+    j.q_step = q->stride[0];
+    j.past = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
+    j.position = j.past + (row - first_row);
+    j.window = window ? window->dim[1] : j.position + 1;
+    j.low = max(0, j.position - j.window + 1);
+    j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
+    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_row, segment, head * j.n);
+    j.scale = 1.0f / sqrtf((float)j.n);
+    j.slope = s->p[1].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[0].i) : 0.0f;
+    return j;
+}
+
+__device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side, int32_t position)
+{
+    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes : side.ring + position % j.window * side.ring_bytes;
+}
+
+/* Four elements that lie side by side. */
+__device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t dtype, int32_t at)
+{
+    if (dtype == BS_F32)
+        return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
+    const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
+    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y), bs_cu_high_half(words.y));
+}
+
+__device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
+{
+    return step == 1 && (reinterpret_cast<uintptr_t>(data) & (uintptr_t)(4 * bs_cu_bytes(dtype) - 1)) == 0;
+}
+
+/* Four sums side by side, added up in one order however elements are read. */
+__device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_t *k, int32_t type, int32_t step)
+{
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    int32_t i = 0;
+    if (bs_cu_attend_quads(j.q, j.q_type, j.q_step) && bs_cu_attend_quads(k, type, step))
+#pragma unroll 4
+        for (; i + 4 <= j.n; i += 4) {
+            const float4 a = bs_cu_attend_quad(j.q, j.q_type, i), b = bs_cu_attend_quad(k, type, i);
+            sum.x = fmaf(a.x, b.x, sum.x);
+            sum.y = fmaf(a.y, b.y, sum.y);
+            sum.z = fmaf(a.z, b.z, sum.z);
+            sum.w = fmaf(a.w, b.w, sum.w);
+        }
+#pragma unroll 1
+    for (; i < j.n; i++) {
+        const float product_a = bs_cu_get(j.q, j.q_type, (int64_t)i * j.q_step), product_b = bs_cu_get(k, type, (int64_t)i * step);
+        if ((i & 3) == 0)
+            sum.x = fmaf(product_a, product_b, sum.x);
+        else if ((i & 3) == 1)
+            sum.y = fmaf(product_a, product_b, sum.y);
+        else if ((i & 3) == 2)
+            sum.z = fmaf(product_a, product_b, sum.z);
+        else
+            sum.w = fmaf(product_a, product_b, sum.w);
+    }
+    return (sum.x + sum.z) + (sum.y + sum.w);
+}
+
+/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score - top). */
+__device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0), end = min(j.position - first, 31);
+    const bool mine = lane >= begin && lane <= end, fresh = position >= j.past;
+    float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
+    unsigned long long at = 0;
+    if (mine) {
+        const bs_cu_attend_side &k = j.k;
+        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type, fresh ? k.fresh_step : k.ring_step);
+        score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
+        at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
+    }
+    float top = score, sum;
+    for (int32_t d = 16; d > 0; d /= 2)
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
+    if (mine)
+        weight = expf(score - top);
+    sum = weight;
+    for (int32_t d = 16; d > 0; d /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, d);
+#pragma unroll 2
+    for (int32_t p = begin; p <= end; p++) {
+        const float w = __shfl_sync(0xffffffffu, weight, p);
+        const uint8_t *v = reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(__shfl_sync(0xffffffffu, at, p)));
+        const bool run = first + p >= j.past;
+        const int32_t type = run ? j.v.fresh_type : j.v.ring_type, step = run ? j.v.fresh_step : j.v.ring_step;
+#pragma unroll
+        for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
+            if (from + 32 * i + lane < j.n)
+                value[i] = fmaf(w, bs_cu_get(v, type, (int64_t)(from + 32 * i + lane) * step), value[i]);
+    }
+#pragma unroll
+    for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
+        partial[32 * i + lane] = value[i];
+    if (lane == 0) {
+        partial[BS_CU_ATTEND_ELEMENTS] = top;
+        partial[BS_CU_ATTEND_ELEMENTS + 1] = sum;
+    }
+}
+
+/* What a thread knows of the positions so far: the largest score, the sum, and up to two elements of the values. */
+struct bs_cu_attend_state {
+    float top, sum, value[2];
+    bool any;
+};
+
+__device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, const float *partial)
+{
+    const float top = fmaxf(state->top, partial[BS_CU_ATTEND_ELEMENTS]);
+    const float before = state->any ? expf(state->top - top) : 0.0f, now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
+    state->sum = fmaf(state->sum, before, partial[BS_CU_ATTEND_ELEMENTS + 1] * now);
+    for (int32_t i = 0; i < 2; i++)
+        if ((int32_t)(threadIdx.x + i * blockDim.x) < BS_CU_ATTEND_ELEMENTS)
+            state->value[i] = fmaf(state->value[i], before, partial[threadIdx.x + i * blockDim.x] * now);
+    state->top = top;
+    state->any = true;
+}
+
+/* Elements from .. from + 128 of one row and head. */
+__device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from, const bs_device_operand *o, uint8_t *out)
+{
+    float *partial = reinterpret_cast<float *>(t.workspace);
+    const int32_t warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5, last = j.position / 32;
+    bs_cu_attend_state state = {-INFINITY, 0.0f, {0.0f, 0.0f}, false};
+    for (int32_t block = j.low / 32; block <= last; block += warps) {
+        if (block + warp <= last)
+            bs_cu_attend_block(j, (block + warp) * 32, from, partial + warp * BS_CU_ATTEND_PARTIAL);
+        __syncthreads();
+        for (int32_t k = 0; k < warps && block + k <= last; k++)
+            bs_cu_attend_merge(&state, partial + k * BS_CU_ATTEND_PARTIAL);
+        __syncthreads();
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t element = (int32_t)(threadIdx.x + i * blockDim.x);
+        if (element < BS_CU_ATTEND_ELEMENTS && from + element < j.n)
+            bs_cu_put(out, o->dtype, (int64_t)(from + element) * o->stride[0], state.value[i] / state.sum);
+    }
+}
+
+__device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *o = bs_cu_out(t, s, 0);
+    bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1; /* registers are for the sums */
+    for (int32_t r = w.row; r < w.row + w.rows; r++)
+        for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
+            if (threadIdx.x == 0)
+                *job = bs_cu_attend_job_of(t, s, r, head);
+            __syncthreads();
+            uint8_t *out = bs_cu_row(t, o, r) + (int64_t)head * job->n * o->stride[0] * bs_cu_bytes(o->dtype);
+            for (int32_t from = 0; from < job->n; from += BS_CU_ATTEND_ELEMENTS)
+                bs_cu_attend(t, *job, from, o, out);
+            __syncthreads();
+        }
+}
+
+#endif
+/* ==== end src/cuda/op_attention.cuh =========================================================== */
 /* ==== begin src/cuda/op_binary.cuh ============================================================ */
 /* op_binary.cuh - add, sub, mul, with broadcasting of the second operand.
  * Relies on walk.cuh. Must never let an element depend on where it stands. */
@@ -3451,6 +3907,574 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 
 #endif
 /* ==== end src/cuda/op_image.cuh =============================================================== */
+/* ==== begin src/cuda/op_linear.cuh ============================================================ */
+/* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
+ *
+ * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Experts are steps of one launch, and how many rows
+ * each has only the device knows: a piece of work is up to 64 lines by 64 (or 16) columns, and its block takes the shape
+ * that suits the lines it finds. Up to 8 lines the weights are read once, 256 bytes of a line at a time, three stages deep,
+ * and are all the cost; beyond that a tile of 32 or 64 lines shares them. Lines are fetched by address, so rows of a
+ * scatter need no copy. All shapes add up in one order (gemm.cuh).
+ * Relies on gemm.cuh, program.cuh and ops/linear.c. Must never let rows influence each other. */
+#ifndef BS_CUDA_OP_LINEAR
+#define BS_CUDA_OP_LINEAR
+
+/* ==== begin src/cuda/gemm.cuh ================================================================= */
+/* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
+ *
+ * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the shape
+ * of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows which.
+ * Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+#ifndef BS_CUDA_GEMM
+#define BS_CUDA_GEMM
+
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/tensor.cuh" */
+
+enum {
+    BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
+    BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
+    BS_CU_GEMM_PITCH = 80, /* from line to line there: eight lines begin in different banks */
+    BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
+};
+
+/* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
+template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
+{
+    return BYTES == 4 ? ROWS * ((int32_t)blockDim.x / 16) : ROWS * 4 * ((int32_t)blockDim.x / 64);
+}
+
+/* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
+template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+#pragma unroll 2
+    for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
+        float4 a[ROWS], b[4];
+#pragma unroll
+        for (int32_t j = 0; j < 4; j++)
+            b[j] = *reinterpret_cast<const float4 *>(columns + (x + 16 * j) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+            a[i] = *reinterpret_cast<const float4 *>(lines + (y + i * high) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++) {
+                float s = fmaf(a[i].x, b[j].x, sum[4 * i + j]);
+                s = fmaf(a[i].y, b[j].y, s);
+                s = fmaf(a[i].z, b[j].z, s);
+                sum[4 * i + j] = fmaf(a[i].w, b[j].w, s);
+            }
+    }
+}
+
+/* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
+template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3, row = lane & 7;
+    const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
+    const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
+    uint32_t b[ROWS / 2][4]; /* two steps of 16 */
+    if (warp >= ((int32_t)blockDim.x >> 6) * 2)
+        return;
+#pragma unroll
+    for (int32_t j = 0; j < ROWS / 2; j++)
+        bs_cu_ldmatrix_x4(b[j], with + 8 * j * BS_CU_GEMM_PITCH);
+#pragma unroll
+    for (int32_t k = 0; k < 2; k++)
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++) {
+            uint32_t a[4];
+            bs_cu_ldmatrix_x4(a, from + 16 * i * BS_CU_GEMM_PITCH + 32 * k);
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+                bs_cu_mma(sum + 4 * (i * (ROWS / 2) + j), a, b[j] + 2 * k);
+        }
+}
+
+/* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
+template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    if (BYTES == 4)
+        bs_cu_gemm_f32<ROWS>(columns, lines, sum);
+    else
+        bs_cu_gemm_f16<ROWS>(columns, lines, sum);
+}
+
+/* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
+template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
+    if (BYTES == 4) {
+        const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++)
+                to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
+    } else if (warp < ((int32_t)blockDim.x >> 6) * 2) {
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++)
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+#pragma unroll
+                for (int32_t e = 0; e < 4; e++)
+                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH + (warp & 1) * 32 + 16 * i + (lane >> 2) +
+                       8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
+    }
+}
+
+#endif
+/* ==== end src/cuda/gemm.cuh =================================================================== */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
+
+enum {
+    BS_CU_FEW_LINES = 8,
+    BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
+    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what memory gives in one go */
+    BS_CU_FEW_PITCH = 272,
+    BS_CU_FEW_STAGES = 3,
+    BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
+    BS_CU_LINEAR_BATCH = 1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
+};
+
+/* ----------------------------------------------------------------------------------------------- describing */
+
+/* Lines of a row. */
+static int32_t bs_cu_linear_lines_of(const bs_device_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < o->rank - 1; i++)
+        n *= o->dim[i];
+    return (int32_t)n;
+}
+
+/* Columns of a piece: few where there would be too few pieces to keep a GPU busy with reading. */
+static int32_t bs_cu_linear_columns(const bs_cu_node *n, int32_t domain, int64_t lines, int32_t out)
+{
+    const bs_domain *d = &n->graph->domains[domain];
+    const int64_t rows = domain ? d->max_rows : 1;
+    int64_t branches = bs_ceil_div(rows * lines, BS_CU_GEMM_SIDE);
+    if (d->kind == BS_DOMAIN_PATH)
+        branches = bs_min_i64(rows, n->graph->routers[d->router].desc->paths);
+    return rows * lines <= 16 && branches * bs_ceil_div(out, BS_CU_GEMM_SIDE) < 256 ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+}
+
+/* p: out, no_bias, act, act_param; then columns of a piece. */
+static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t lines = bs_cu_linear_lines_of(&n->out[0]), out = s->p[0].i;
+    const bool path = n->graph->domains[s->domain].kind == BS_DOMAIN_PATH;
+    const int64_t rows = s->domain ? n->graph->domains[s->domain].max_rows : 1;
+    const int64_t most = path ? (int64_t)BS_CU_GEMM_SIDE : bs_min_i64(BS_CU_LINEAR_BATCH, rows * bs_max_i32(lines, 1));
+    s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
+    s->batch = (int32_t)bs_min_i64(bs_max_i32(1, (int32_t)(most / bs_max_i32(lines, 1))), INT32_MAX);
+    s->p[4].i = bs_cu_linear_columns(n, s->domain, lines, out);
+    s->parts = bs_cu_pieces(bs_ceil_div((int64_t)s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[4].i), 1);
+}
+
+/* -------------------------------------------------------------------------------------------------- loading */
+
+struct bs_cu_linear_line {
+    const uint8_t *x;
+    uint8_t *y;
+};
+
+struct bs_cu_linear_job {
+    const bs_device_step *step;
+    const bs_device_operand *x, *y;
+    const uint8_t *weights;
+    int32_t line_bytes; /* of weights */
+    int32_t k, out, lines /* of a row */, x_step;
+    bool same; /* x is stored as it is multiplied, elements side by side */
+    bs_cu_linear_line *at; /* [64] of the tile, in shared memory */
+};
+
+template <int BYTES> __device__ inline bs_cu_linear_job bs_cu_linear_job_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    bs_cu_linear_job j;
+    j.step = s;
+    j.x = bs_cu_in(t, s, 0);
+    j.y = bs_cu_out(t, s, 0);
+    j.k = j.x->dim[j.x->rank - 1];
+    j.out = s->p[0].i;
+    j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
+    j.weights = bs_cu_prepared(t, s);
+    j.lines = 1;
+    for (int32_t i = 0; i < j.y->rank - 1; i++)
+        j.lines *= j.y->dim[i];
+    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
+    j.same = j.x_step == 1 && bs_cu_bytes(j.x->dtype) == BYTES;
+    j.at = reinterpret_cast<bs_cu_linear_line *>(t.workspace + BS_CU_WORKSPACE) - BS_CU_GEMM_SIDE;
+    return j;
+}
+
+/* What happens to a sum. Looked up when sums are there: until then registers are for them. */
+struct bs_cu_linear_end {
+    const float *bias, *slopes;
+    int32_t dtype, step, act;
+    float param;
+};
+
+__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
+{
+    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT; /* as bs_epilogue_place */
+    const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    bs_cu_linear_end e;
+    e.bias = reinterpret_cast<const float *>(j.weights + bias);
+    e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
+    e.dtype = j.y->dtype;
+    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
+    e.act = j.step->p[2].i;
+    e.param = j.step->p[3].f;
+    return e;
+}
+
+__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line, int32_t column, float sum)
+{
+    const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
+    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
+}
+
+/* Line number `line` of a row, in elements from its first. */
+__device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
+{
+    int64_t offset = 0;
+    for (int32_t d = o->rank - 2; d >= 0; d--) {
+        offset += (int64_t)(line % o->dim[d]) * o->stride[d];
+        line /= o->dim[d];
+    }
+    return offset;
+}
+
+/* Where lines first .. first + count of the rows from `row` are. count <= 64 <= threads. */
+__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t first, int32_t count)
+{
+    const int32_t i = (int32_t)threadIdx.x;
+    if (i >= count)
+        return;
+    const int32_t r = row + (first + i) / j.lines, line = (first + i) % j.lines;
+    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
+    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
+}
+
+/* 16 bytes of weights. The second-level cache fetches 256 around them: what is read next of the same line. */
+__device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
+{
+#if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" : : "r"(at), "l"(__cvta_generic_to_global(global)) : "memory");
+#else
+    bs_cu_cp_async_16(shared, global);
+#endif
+}
+
+/* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
+template <int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count, int32_t from)
+{
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
+        uint8_t *slot = to + column * pitch + chunk;
+        if (from + chunk < j.line_bytes)
+            bs_cu_linear_fetch(slot, j.weights + (int64_t)(first + column) * j.line_bytes + from + chunk);
+        else
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
+    }
+}
+
+/* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
+template <int BYTES, int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count, int32_t from)
+{
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const uint8_t *line = j.at[i / CHUNKS].x;
+        uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
+        const int32_t k = (from + i % CHUNKS * 16) / BYTES;
+        if (j.same && k + 16 / BYTES <= j.k && (reinterpret_cast<uintptr_t>(line) & 15) == 0) {
+            bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
+        } else {
+#pragma unroll 1
+            for (int32_t e = 0; e < 16 / BYTES; e++) {
+                const float x = k + e < j.k ? bs_cu_get(line, j.x->dtype, (int64_t)(k + e) * j.x_step) : 0.0f;
+                bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- few lines */
+
+/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does it all. */
+template <int BYTES> __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
+{
+    const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    if (BYTES == 4) {
+        const int32_t high = (int32_t)blockDim.x >> 4, y = turn >> 4;
+        const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
+        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
+        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
+        const bool second = y + high < count;
+        if (y >= count)
+            return;
+#pragma unroll 4
+        for (int32_t k = 0; k < BS_CU_FEW_DEPTH / 16; k++) {
+            const float4 b = w[k], a = x0[k];
+            sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
+            if (second) {
+                const float4 c = x1[k];
+                sum[1] = fmaf(c.w, b.w, fmaf(c.z, b.z, fmaf(c.y, b.y, fmaf(c.x, b.x, sum[1]))));
+            }
+        }
+    } else if (turn < 32) {
+        const int32_t matrix = lane >> 3, row = lane & 7;
+        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * BS_CU_FEW_PITCH + (matrix >> 1) * 16;
+        const uint8_t *with = lines + row * BS_CU_FEW_PITCH + matrix * 16;
+#pragma unroll 2
+        for (int32_t k = 0; k < BS_CU_FEW_DEPTH; k += 64) {
+            uint32_t a[4], b[4];
+            bs_cu_ldmatrix_x4(b, with + k);
+            bs_cu_ldmatrix_x4(a, from + k);
+            bs_cu_mma(sum, a, b);
+            bs_cu_ldmatrix_x4(a, from + k + 32);
+            bs_cu_mma(sum, a, b + 2);
+        }
+    }
+}
+
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t columns, int32_t turn, const float *sum)
+{
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    if (BYTES == 4) {
+        const int32_t high = (int32_t)blockDim.x >> 4, column = turn & 15, y = turn >> 4;
+#pragma unroll 1
+        for (int32_t i = 0; i < 2; i++)
+            if (column < columns && y + i * high < count)
+                bs_cu_linear_put(e, j.at[y + i * high], first + column, i ? sum[1] : sum[0]);
+    } else if (turn < 32) {
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++) {
+            const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
+            if (column < columns && line < count)
+                bs_cu_linear_put(e, j.at[line], first + column, i == 0 ? sum[0] : i == 1 ? sum[1] : i == 2 ? sum[2] : sum[3]);
+        }
+    }
+}
+
+/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
+template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+{
+    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH), threads = (int32_t)blockDim.x;
+    const int32_t steps = depth * ((end - first + BS_CU_FEW_COLUMNS - 1) / BS_CU_FEW_COLUMNS);
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    bs_cu_linear_find(t, j, row, line, count);
+    __syncthreads();
+    for (int32_t i = 1 - BS_CU_FEW_STAGES; i < steps; i++) {
+        if (i >= 0) {
+            bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
+            __syncthreads();
+        }
+        if (load_first < end) {
+            uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
+            const int32_t from = load_at * BS_CU_FEW_DEPTH;
+            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first, min(BS_CU_FEW_COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH, count, from);
+            load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
+            load_at = load_at + 1 == depth ? 0 : load_at + 1;
+            load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
+        }
+        bs_cu_cp_async_commit();
+        if (i < 0)
+            continue;
+        bs_cu_linear_few_step<BYTES>(t.workspace + stage * BS_CU_FEW_STAGE_BYTES, count, turn, sum);
+        stage = stage + 1 == BS_CU_FEW_STAGES ? 0 : stage + 1;
+        if (++at == depth) {
+            bs_cu_linear_few_finish<BYTES>(j, count, first, min(BS_CU_FEW_COLUMNS, end - first), turn, sum);
+            sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
+            at = 0;
+            first += BS_CU_FEW_COLUMNS;
+            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
+        }
+    }
+    __syncthreads();
+}
+
+/* ------------------------------------------------------------------------------------------------- more lines */
+
+template <int BYTES, int ROWS>
+__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count, int32_t first, int32_t columns, int32_t step)
+{
+    const int32_t from = step * BS_CU_GEMM_DEPTH;
+    bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
+    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH, count, from);
+}
+
+/* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t end)
+{
+    enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
+    const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
+    float sum[ROWS * 4];
+    int32_t stage = 0, load_stage = STAGES - 1;
+#pragma unroll
+    for (int32_t i = 0; i < ROWS * 4; i++)
+        sum[i] = 0.0f;
+    for (int32_t i = 0; i < STAGES - 1; i++) {
+        if (i < steps)
+            bs_cu_linear_load<BYTES, ROWS>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
+        bs_cu_cp_async_commit();
+    }
+    for (int32_t i = 0; i < steps; i++) {
+        bs_cu_cp_async_wait<STAGES - 2>();
+        __syncthreads();
+        if (i + STAGES - 1 < steps)
+            bs_cu_linear_load<BYTES, ROWS>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
+        bs_cu_cp_async_commit();
+        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES, t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+        load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
+    }
+    float *sums = reinterpret_cast<float *>(t.workspace);
+    __syncthreads();
+    bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
+    __syncthreads();
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
+        if (column < columns)
+            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
+    }
+    __syncthreads();
+}
+
+/* Lines line .. line + count (64 at most) of the rows from `row`, in passes. */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+{
+    const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
+    for (int32_t at = 0; at < count; at += most) {
+        const int32_t here = min(most, count - at);
+        bs_cu_linear_find(t, j, row, line + at, here);
+        __syncthreads();
+        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
+    }
+}
+
+template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_linear_job j = bs_cu_linear_job_of<BYTES>(t, s);
+    const int32_t wide = s->p[4].i, lines = w.rows * j.lines, down = (lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const int32_t pieces = down * ((j.out + wide - 1) / wide);
+    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
+        for (int32_t r = w.row; r < w.row + w.rows; r++)
+            bs_cu_zero_margin(bs_cu_open(t, j.y, r));
+    for (int32_t piece = w.part; piece < pieces; piece += w.parts) { /* lines fastest: neighbours read the same weights */
+        const int32_t line = piece % down * BS_CU_GEMM_SIDE, first = piece / down * wide, end = min(first + wide, j.out);
+        const int32_t count = min(BS_CU_GEMM_SIDE, lines - line);
+        if (count <= BS_CU_FEW_LINES)
+            bs_cu_linear_few<BYTES>(t, j, w.row, line, count, first, end);
+        else if (count <= BS_CU_GEMM_SIDE / 2)
+            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, w.row, line, count, first, end);
+        else
+            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, w.row, line, count, first, end);
+    }
+}
+
+__device__ inline void bs_cu_linear_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_any<4>(t, s, w);
+}
+
+__device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_linear_any<2>(t, s, w);
+}
+
+/* --------------------------------------------------------------------------------------------- large products */
+
+/* What a library's kernel would not change: bias and activation, in place. */
+static __global__ void __launch_bounds__(256) bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
+                                                                    const float *slopes, int32_t act, float param)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
+        const int32_t column = (int32_t)(i % out);
+        const int64_t at = i / out * line + column;
+        bs_cu_put(y, dtype, at, bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+    }
+}
+
+#ifndef BS_NO_CUBLAS
+
+/* Elements from line to line where all lines lie behind each other and within themselves; 0: they do not. */
+static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
+{
+    const int32_t last = o->rank - 1;
+    const bool rows = o->domain != 0;
+    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain || (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        return 0;
+    for (int32_t d = 0; d + 2 < o->rank; d++)
+        if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
+            return 0;
+    return rows ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype) : o->rank > 1 ? o->stride[last - 1] : o->dim[last];
+}
+
+/* Whether the host knows enough of a linear, and it is large enough, for bs_cu_linear_cublas: fixed by the plan and the
+ * strides, not by how many rows a run has. */
+static bool bs_cu_linear_is_large(const bs_cu_node *n)
+{
+    const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
+    const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
+    const int64_t rows = n->out[0].domain ? n->graph->domains[n->out[0].domain].max_rows : 1;
+    return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
+           rows * bs_cu_linear_lines_of(&n->out[0]) >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
+}
+
+/* All `rows` rows of such a linear, on the handle's stream. Operands and step as they were lowered; prepared: its weights
+ * on the device. */
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared, int32_t rows)
+{
+    const bs_device_operand *x = &n->in[0], *y = &n->out[0];
+    const bool half = n->np->half != 0;
+    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4, padded = (k * bytes + 15) / 16 * 16 / bytes;
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x), to = bs_cu_linear_dense(n, y);
+    const int64_t bias = (int64_t)bs_align_u64((uint64_t)padded * (uint64_t)bytes * (uint64_t)out), array = (int64_t)bs_align_u64(4 * (uint64_t)out);
+    const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
+    const float one = 1.0f, zero = 0.0f;
+#if CUBLAS_VER_MAJOR >= 11
+    const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+#else
+    const cudaDataType_t compute = CUDA_R_32F;
+#endif
+    if (lines == 0)
+        return true;
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX || cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
+        cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
+                     reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
+                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
+              reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
+              reinterpret_cast<const float *>(prepared + bias), reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+    return true;
+}
+
+#endif
+
+#endif
+/* ==== end src/cuda/op_linear.cuh ============================================================== */
 /* ==== begin src/cuda/op_lines.cuh ============================================================= */
 /* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
  * Long lines that lie side by side in memory get a warp, others a thread; which, follows from the op's shape alone. A
@@ -3796,6 +4820,142 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 
 #endif
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
+/* ==== begin src/cuda/op_matmul.cuh ============================================================ */
+/* op_matmul.cuh - product of two computed matrices, one of each leading dimension.
+ * Operands have any strides and are brought to shared memory element by element, the one whose elements lie closer
+ * together first. A sum is k = 0, 1, 2 ..., as the definition says.
+ * Relies on gemm.cuh and program.cuh. Must never read beyond a matrix: sizes are those of this run. */
+#ifndef BS_CUDA_OP_MATMUL
+#define BS_CUDA_OP_MATMUL
+
+/* #include "cuda/gemm.cuh" */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum { BS_CU_MATMUL_STAGE_BYTES = 2 * BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH };
+
+/* p: transpose_b, scale. */
+static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_device_operand *o = &n->out[0];
+    int64_t matrices = 1;
+    for (int32_t i = 0; i < o->rank - 2; i++)
+        matrices *= o->dim[i];
+    s->kernel = BS_CU_matmul;
+    s->parts = bs_cu_pieces(matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) * bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE), 1);
+}
+
+/* A matrix as lines of k, whichever way it is stored. */
+struct bs_cu_matmul_side {
+    const bs_device_operand *o;
+    int32_t lines, k, line_step, k_step;
+};
+
+__device__ inline bs_cu_matmul_side bs_cu_matmul_side_of(const bs_device_operand *o, bool transposed)
+{
+    const int32_t line = transposed ? o->rank - 2 : o->rank - 1, k = transposed ? o->rank - 1 : o->rank - 2;
+    bs_cu_matmul_side m;
+    m.o = o;
+    m.lines = o->dim[line];
+    m.k = o->dim[k];
+    m.line_step = o->stride[line];
+    m.k_step = o->stride[k];
+    return m;
+}
+
+/* Where matrix `index` of a row is. */
+__device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, int32_t index)
+{
+    int64_t offset = 0;
+    if (o->rank == 4)
+        offset = (int64_t)(index / o->dim[1]) * o->stride[0] + (int64_t)(index % o->dim[1]) * o->stride[1];
+    else if (o->rank == 3)
+        offset = (int64_t)index * o->stride[0];
+    return bs_cu_row(t, o, row) + offset * bs_cu_bytes(o->dtype);
+}
+
+/* Products k .. k + 16 of `count` lines from `first`; zeros beyond the last product. */
+__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first, int32_t count, int32_t k, uint8_t *to)
+{
+    const bool across = abs(m.line_step) < abs(m.k_step);
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < BS_CU_GEMM_SIDE * 16; i += (int32_t)blockDim.x) {
+        const int32_t line = across ? i % BS_CU_GEMM_SIDE : i / 16, at = across ? i / BS_CU_GEMM_SIDE : i % 16;
+        if (line < count)
+            *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH + at * 4) =
+                k + at < m.k ? bs_cu_get(from, m.o->dtype, (int64_t)(first + line) * m.line_step + (int64_t)(k + at) * m.k_step) : 0.0f;
+    }
+}
+
+struct bs_cu_matmul_job {
+    bs_cu_matmul_side a, b;
+    const bs_device_operand *out;
+    float scale;
+};
+
+/* Lines line .. line + count (those of a pass at most) by columns first .. first + columns (64 at most) of one product. */
+__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a, const uint8_t *b, uint8_t *out, int32_t line, int32_t count,
+                                         int32_t first, int32_t columns)
+{
+    float sum[16];
+    int32_t stage = 0;
+#pragma unroll
+    for (int32_t i = 0; i < 16; i++)
+        sum[i] = 0.0f;
+    bs_cu_matmul_load(j.b, b, first, columns, 0, t.workspace);
+    bs_cu_matmul_load(j.a, a, line, count, 0, t.workspace + BS_CU_MATMUL_STAGE_BYTES / 2);
+    for (int32_t k = 0; k < j.a.k; k += 16) {
+        uint8_t *here = t.workspace + stage * BS_CU_MATMUL_STAGE_BYTES, *next = t.workspace + (stage ^ 1) * BS_CU_MATMUL_STAGE_BYTES;
+        __syncthreads();
+        if (k + 16 < j.a.k) {
+            bs_cu_matmul_load(j.b, b, first, columns, k + 16, next);
+            bs_cu_matmul_load(j.a, a, line, count, k + 16, next + BS_CU_MATMUL_STAGE_BYTES / 2);
+        }
+        bs_cu_gemm_step<4, 4>(here, here + BS_CU_MATMUL_STAGE_BYTES / 2, sum);
+        stage ^= 1;
+    }
+    float *sums = reinterpret_cast<float *>(t.workspace);
+    const bs_device_operand *o = j.out;
+    __syncthreads();
+    bs_cu_gemm_finish<4, 4>(sum, sums);
+    __syncthreads();
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+        const int32_t y = i / BS_CU_GEMM_SIDE, x = i % BS_CU_GEMM_SIDE;
+        if (x < columns)
+            bs_cu_put(out, o->dtype, (int64_t)(line + y) * o->stride[o->rank - 2] + (int64_t)(first + x) * o->stride[o->rank - 1],
+                      sums[y * BS_CU_SUMS_PITCH + x] * j.scale);
+    }
+    __syncthreads();
+}
+
+__device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_matmul_job j;
+    j.a = bs_cu_matmul_side_of(bs_cu_in(t, s, 0), true);
+    j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[0].i != 0);
+    j.out = bs_cu_out(t, s, 0);
+    j.scale = s->p[1].f == 0.0f ? 1.0f : s->p[1].f;
+    int32_t matrices = 1;
+    for (int32_t i = 0; i < j.out->rank - 2; i++)
+        matrices *= j.out->dim[i];
+    const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE, across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const int32_t most = bs_cu_gemm_lines<4, 4>();
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        if (w.part == 0 && j.out->rank == 3 && j.out->margin > 0)
+            bs_cu_zero_margin(bs_cu_open(t, j.out, r));
+        for (int64_t piece = w.part; piece < (int64_t)matrices * down * across; piece += w.parts) {
+            const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
+            const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE, end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
+            const uint8_t *a = bs_cu_matmul_at(t, j.a.o, r, matrix), *b = bs_cu_matmul_at(t, j.b.o, r, matrix);
+            for (int32_t at = line; at < end; at += most)
+                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first, min((int32_t)BS_CU_GEMM_SIDE, j.b.lines - first));
+        }
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_matmul.cuh ============================================================== */
 /* ==== begin src/cuda/op_move.cuh ============================================================== */
 /* op_move.cuh - moving rows: load, store, append, fill, rest, reduce.
  *
@@ -3999,8 +5159,8 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
     return c;
 }
 
-/* Offsets of word number i, when the first loop goes in words of `each` elements. */
-__device__ __forceinline__ void bs_cu_nest_at(const bs_cu_nest &c, uint32_t i, int32_t each, int64_t *to, int64_t *from)
+/* Offset of word number i by these steps, when the first loop goes in words of `each` elements. */
+__device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each)
 {
     uint32_t line = 0, a = 0, b = 0;
     if (c.n[1] * c.n[2] * c.n[3] > 1) {
@@ -4016,9 +5176,7 @@ __device__ __forceinline__ void bs_cu_nest_at(const bs_cu_nest &c, uint32_t i, i
             }
         }
     }
-    const int64_t x = (int64_t)i * each;
-    *to = x * c.to_step[0] + (int64_t)line * c.to_step[1] + (int64_t)a * c.to_step[2] + (int64_t)b * c.to_step[3];
-    *from = x * c.from_step[0] + (int64_t)line * c.from_step[1] + (int64_t)a * c.from_step[2] + (int64_t)b * c.from_step[3];
+    return (int64_t)i * each * step[0] + (int64_t)line * step[1] + (int64_t)a * step[2] + (int64_t)b * step[3];
 }
 
 /* ------------------------------------------------------------------------------------------------ elements */
@@ -4076,26 +5234,25 @@ __device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
 
 /* ------------------------------------------------------------------------------------------------- copying */
 
-/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once. */
+/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
+ * Where they go is found out while they come. */
 template <typename to_word, typename from_word>
 __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += 4u * (uint32_t)team.size) {
         from_word word[4];
-        uint8_t *target[4];
 #pragma unroll
-        for (uint32_t u = 0; u < 4; u++) {
-            const uint32_t at = min(i + u * (uint32_t)team.size, last - 1); /* beyond the end: the last one again */
-            int64_t to, from;
-            bs_cu_nest_at(c, at, each, &to, &from);
-            word[u] = *reinterpret_cast<const from_word *>(c.from + from * from_bytes);
-            target[u] = c.to + to * to_bytes;
+        for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
+            const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
+            word[u] = *reinterpret_cast<const from_word *>(c.from + bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
         }
 #pragma unroll
-        for (uint32_t u = 0; u < 4; u++)
-            if (i + u * (uint32_t)team.size < last)
-                bs_cu_word_move(reinterpret_cast<to_word *>(target[u]), word[u]);
+        for (uint32_t u = 0; u < 4; u++) {
+            const uint32_t at = i + u * (uint32_t)team.size;
+            if (at < last)
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes), word[u]);
+        }
     }
 }
 
@@ -4104,9 +5261,7 @@ __device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t ea
 {
     const int32_t bytes = bs_cu_bytes(c.to_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(c, i, each, &to, &from);
-        *reinterpret_cast<word *>(c.to + to * bytes) = word();
+        *reinterpret_cast<word *>(c.to + bs_cu_nest_at(c, c.to_step, i, each) * bytes) = word();
     }
 }
 
@@ -4150,9 +5305,7 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     uint32_t first, last;
     bs_cu_nest_share(c, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(c, i, 1, &to, &from);
-        bs_cu_element_move(c.to, c.to_type, to, c.from, c.from_type, from);
+        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type, bs_cu_nest_at(c, c.from_step, i, 1));
     }
 }
 
@@ -4249,9 +5402,7 @@ __device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &te
     const bs_cu_nest rest = bs_cu_nest_rest(c, each);
     bs_cu_nest_share(rest, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(rest, i, 1, &to, &from);
-        bs_cu_bits_put(rest.to, bytes, to, 0);
+        bs_cu_bits_put(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
     }
 }
 
@@ -4373,25 +5524,34 @@ __device__ inline int32_t bs_cu_segment_of(const int32_t *offsets, int32_t segme
     return low;
 }
 
-/* Each row of a segment to its position in the segment's ring; not those that a later one would overwrite. */
+/* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */
+__device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
+    const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
+    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
+    const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, row);
+    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] + (row - offsets[segment]);
+    if (offsets[segment + 1] - row > ring->max_h || position < 0)
+        return NULL;
+    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
+           (int64_t)(position % ring->max_h) * ring->max_w * bs_cu_bytes(ring->dtype);
+}
+
+/* Each row of a segment to its position in the segment's ring. */
 __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
-    const bs_device_domain &domain = t.program->domains[in->domain];
-    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
-    const int32_t *held = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base)), window = ring->max_h;
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, r), position = held[segment] + (r - offsets[segment]);
-        if (offsets[segment + 1] - r > window || position < 0)
+        uint8_t *place = bs_cu_ring_place(t, s, r);
+        if (!place)
             continue;
-        const bs_cu_view from = bs_cu_open(t, in, r);
+        const bs_cu_view from = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         bs_cu_view to = from;
-        to.dtype = ring->dtype;
+        to.data = place;
+        to.dtype = bs_cu_out(t, s, 0)->dtype;
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            to.stride[i] = ring->stride[i];
-        to.data = reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
-                  (int64_t)(position % window) * ring->max_w * bs_cu_bytes(ring->dtype);
+            to.stride[i] = bs_cu_out(t, s, 0)->stride[i];
         bs_cu_row_copy(to, from, team, t.workspace, w);
     }
 }
@@ -4979,6 +6139,7 @@ static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_route_price;
     s->router = n->node->router;
+    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
 }
 
 /* ----------------------------------------------------------------------------------------- shared by a block */
@@ -5726,11 +6887,12 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
-        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, *bs_cu_decision_of(t, s->router).price);
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
 }
 
 #endif
 /* ==== end src/cuda/op_route.cuh =============================================================== */
+/* #include "cuda/op_segment.cuh" */
 /* ==== begin src/cuda/op_shape.cuh ============================================================= */
 /* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any
  * type change their places.
@@ -6105,7 +7267,8 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
     X(softmax) X(layer_norm) X(argmax) X(topk)                             \
     X(pool2d) X(resize) X(patch_features)                                  \
-    X(conv2d) X(deconv2d)
+    X(conv2d) X(deconv2d)                                                  \
+    X(linear) X(matmul) X(attention) X(segment_spread) X(segment_reduce)
 
 struct bs_cu_column {
     const char *op;
@@ -6906,7 +8069,7 @@ struct bs_cu_device {
     bool own_memory, own_pinned, own_stream;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
-    bool integrated;
+    bool integrated, conditional;
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -7029,6 +8192,8 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->multiprocessors = bs_cu_attribute(d->index, cudaDevAttrMultiProcessorCount);
     d->shared_bytes = bs_cu_attribute(d->index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
     d->integrated = bs_cu_attribute(d->index, cudaDevAttrIntegrated) != 0;
+    bs_cuda_facts facts;
+    d->conditional = bs_cuda_facts_get(d->index, &facts, NULL) == BS_OK && facts.conditional;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);
@@ -7045,14 +8210,51 @@ extern "C" void bs_cuda_close(bs_device *device)
 #endif
 /* ==== end src/cuda/device.cuh ================================================================= */
 /* ==== begin src/cuda/session.cuh ============================================================== */
-/* session.cuh - a session on a GPU: its tables and weights there, runs queued and waited for.
+/* session.cuh - what the library calls: a run begins, goes through its instructions, ends, and is waited for.
  *
- * Tables are written in pinned memory when extents or buffers change, and copied; a run itself is launches and copies on
- * one stream. The host waits only where it must hand something back: at the end of a run, for a callback, and before it
- * writes pinned memory that a copy may still read.
- * Relies on device.cuh, launch.cuh and device.h. Must never allocate. */
+ * A run is launches and copies on one stream. The host waits where it must hand something back: at the end, for a
+ * callback, where weights come and go, and before it writes pinned memory that a copy may still read.
+ * Relies on graph.cuh and slots.cuh. Must never wait between input and output of a resident model. */
 #ifndef BS_CUDA_SESSION
 #define BS_CUDA_SESSION
+
+/* ==== begin src/cuda/graph.cuh ================================================================ */
+/* graph.cuh - how the launches of a run reach the device: its *lowering*.
+ *
+ *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
+ *   GRAPH        the same, captured once as a CUDA graph: one launch a run
+ *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
+ *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
+ *
+ * All read the same counts in the device's memory, so results are the same bytes. Relies on run.cuh.
+ * Must never need what the toolkit or the driver does not have. */
+#ifndef BS_CUDA_GRAPH
+#define BS_CUDA_GRAPH
+
+/* ==== begin src/cuda/run.cuh ================================================================== */
+/* run.cuh - one launch at a time, and what routers ask their callers.
+ * The host waits only for a callback. Relies on tables.cuh. Must never let a count decide what is launched. */
+#ifndef BS_CUDA_RUN
+#define BS_CUDA_RUN
+
+/* ==== begin src/cuda/tables.cuh =============================================================== */
+/* tables.cuh - the tables of a run, written in pinned memory when extents or buffers change, and copied.
+ * Relies on bind.cuh and lower_step.cuh. Must never write what a copy may still read. */
+#ifndef BS_CUDA_TABLES
+#define BS_CUDA_TABLES
+
+/* ==== begin src/cuda/bind.cuh ================================================================= */
+/* bind.cuh - the caller's buffers: in place where the device can read them, else through a dense copy.
+ * Relies on state.cuh. Must never write a buffer that the graph only reads. */
+#ifndef BS_CUDA_BIND
+#define BS_CUDA_BIND
+
+/* ==== begin src/cuda/state.cuh ================================================================ */
+/* state.cuh - what the backend knows of a session, where it keeps that, and waiting for the device.
+ * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
+ * Relies on device.cuh and lower_step.cuh. Must never allocate. */
+#ifndef BS_CUDA_STATE
+#define BS_CUDA_STATE
 
 /* #include "cuda/device.cuh" */
 /* #include "cuda/launch.cuh" */
@@ -7068,7 +8270,11 @@ struct bs_device_session {
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
-    bs_status failed; /* while queueing */
+    int32_t lowering; /* bs_lowering */
+    bool capturing, replays, no_graph;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t last; /* of what was captured */
     int threads;      /* of a block */
     uint64_t shared;  /* of a region */
     bs_cu_launches launches;
@@ -7134,7 +8340,7 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
                        "asking for shared memory", error);
 }
 
-static void bs_cu_session_close(bs_device_session *s)
+static void bs_cu_state_close(bs_device_session *s)
 {
     if (s->in_flight)
         cudaStreamSynchronize(s->device->stream);
@@ -7146,7 +8352,7 @@ static void bs_cu_session_close(bs_device_session *s)
     s->has_event = s->in_flight = false;
 }
 
-static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
+static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
                                     bs_device_session **session, bs_error *error)
 {
     bs_device_layout layout;
@@ -7159,6 +8365,7 @@ static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *c
     s->memory = memory;
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
+    s->lowering = client->plan->desc.lowering;
     bs_cu_session_program(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     if (status == BS_OK)
@@ -7172,7 +8379,7 @@ static bs_status bs_cu_session_open(bs_device *device, const bs_device_client *c
         status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
     *session = s;
     if (status != BS_OK)
-        bs_cu_session_close(s);
+        bs_cu_state_close(s);
     return status;
 }
 
@@ -7210,7 +8417,8 @@ static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uin
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }
 
-/* ------------------------------------------------------------------------------------------------- binding */
+#endif
+/* ==== end src/cuda/state.cuh ================================================================== */
 
 /* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
 static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *error)
@@ -7286,6 +8494,14 @@ static bool bs_cu_writes(const bs_device_session *s, int32_t node)
     return s->at[node].staged && !bs_node_is(&s->client->graph->nodes[node], &bs_op_input);
 }
 
+/* The caller's inputs into pinned memory. */
+static void bs_cu_pack_inputs(bs_device_session *s)
+{
+    for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
+        if (bs_cu_reads(s, n))
+            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
+}
+
 /* Staged buffers to the device, or back into pinned memory. */
 static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
 {
@@ -7296,8 +8512,6 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
         uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
         uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
         const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
-        if (in)
-            bs_cu_pack(&s->client->bound[n], pinned, false);
         status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->device->stream)
                                 : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->device->stream),
                              in ? "copying inputs to the device" : "copying outputs from the device", error);
@@ -7305,7 +8519,8 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------------- tables */
+#endif
+/* ==== end src/cuda/bind.cuh =================================================================== */
 
 static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
 {
@@ -7401,7 +8616,8 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     return bs_cu_upload(s, 0, s->layout.segments_at, error);
 }
 
-/* --------------------------------------------------------------------------------------------------- runs */
+#endif
+/* ==== end src/cuda/tables.cuh ================================================================= */
 
 static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLastError(), "launching a kernel", error); }
 
@@ -7499,47 +8715,279 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
     return bs_cu_launched(error);
 }
 
-static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+#endif
+/* ==== end src/cuda/run.cuh ==================================================================== */
+
+#define BS_CU_CONDITIONAL (CUDART_VERSION >= 12040)
+
+/* Whether any step of a stretch has rows: 1 in *any, and for the node that decides by it. */
+#if BS_CU_CONDITIONAL
+typedef cudaGraphConditionalHandle bs_cu_handle;
+#else
+typedef unsigned long long bs_cu_handle;
+#endif
+
+__global__ void bs_cu_anybody(const bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+{
+    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    bool mine = false;
+    for (int32_t k = (int32_t)threadIdx.x; k < count; k += (int32_t)blockDim.x)
+        mine = mine || bs_cu_count(t, program.steps[first + k].domain) > 0;
+    const bool some = __syncthreads_or(mine) != 0 && program.status[0] == 0;
+    if (threadIdx.x != 0)
+        return;
+    *any = some;
+#if BS_CU_CONDITIONAL
+    if (decides)
+        cudaGraphSetConditional(handle, some);
+#else
+    (void)handle, (void)decides;
+#endif
+}
+
+/* How many launches from number `at` on are of steps on paths only, none of them a decision. */
+static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
+{
+    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned + s->layout.steps_at);
+    int32_t count = 0;
+    for (; at + count < end; count++) {
+        const bs_cu_launch *l = &s->launches.list[at + count];
+        const bool decides = l->kernel == BS_CU_route || l->kernel == BS_CU_route_rows || l->kernel == BS_CU_route_pack;
+        if (l->kernel == BS_CU_none || decides)
+            return count;
+        for (int32_t k = l->first; k < l->first + l->count; k++)
+            if (s->client->graph->domains[steps[k].domain].kind != BS_DOMAIN_PATH)
+                return count;
+    }
+    return count;
+}
+
+static void bs_cu_stretch_steps(const bs_device_session *s, int32_t at, int32_t count, int32_t *first, int32_t *steps)
+{
+    *first = s->launches.list[at].first;
+    *steps = 0;
+    for (int32_t k = at; k < at + count; k++)
+        *steps += s->launches.list[k].count;
+}
+
+static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
     bs_status status = BS_OK;
-    for (int32_t k = 0; k < s->launches.count && status == BS_OK; k++)
-        if (s->launches.list[k].instr >= first && s->launches.list[k].instr < end)
-            status = bs_cu_run_launch(s, &s->launches.list[k], error);
+    for (int32_t k = first; k < end && status == BS_OK; k++)
+        status = bs_cu_run_launch(s, &s->launches.list[k], error);
     return status;
 }
 
-static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
+/* ------------------------------------------------------------------------------------------------- capture */
+
+static void bs_cu_drop_graph(bs_device_session *s)
 {
-    const bool same = bs_cu_is_lowered(s);
-    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
-    if (status == BS_OK && (!same || s->any_staged || s->has_segments))
-        status = bs_cu_settle(s, error);
-    if (status == BS_OK && !same)
-        status = bs_cu_write_tables(s, error);
-    if (status == BS_OK && s->has_segments) {
-        bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
-        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
+    if (s->exec)
+        cudaGraphExecDestroy(s->exec);
+    if (s->graph)
+        cudaGraphDestroy(s->graph);
+    s->exec = NULL;
+    s->graph = NULL;
+    s->last = NULL;
+}
+
+/* What is queued from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
+{
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL)
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
+                                                         cudaStreamCaptureModeThreadLocal),
+                           "capturing", error);
+#endif
+    return bs_cu_check(cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
+}
+
+static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
+{
+    cudaGraph_t captured = NULL;
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL) {
+        cudaStreamCaptureStatus active;
+        const cudaGraphNode_t *nodes = NULL;
+        size_t count = 0;
+#if CUDART_VERSION >= 13000
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->device->stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+#else
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->device->stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+#endif
+        if (status == BS_OK && count == 1)
+            s->last = nodes[0];
     }
-    if (status == BS_OK)
-        status = bs_cu_copy_bound(s, true, error);
+#endif
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    if (s->lowering != BS_LOWER_CONDITIONAL)
+        s->graph = captured;
+    return status == BS_OK ? ended : status;
+}
+
+#if BS_CU_CONDITIONAL
+/* The body of an IF node behind what was captured; its condition is `handle`. */
+static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
+{
+    cudaGraphNodeParams params = {};
+    cudaGraphNode_t node;
+    params.type = cudaGraphNodeTypeConditional;
+    params.conditional.handle = handle;
+    params.conditional.type = cudaGraphCondTypeIf;
+    params.conditional.size = 1;
+#if CUDART_VERSION >= 13000
+    const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0, &params);
+#else
+    const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, s->last ? 1 : 0, &params);
+#endif
+    if (e == cudaSuccess) {
+        s->last = node;
+        *body = params.conditional.phGraph_out[0];
+    }
+    return bs_cu_check(e, "adding an IF node", error);
+}
+
+static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
+{
+    cudaGraph_t same = NULL;
+    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+                                   "capturing a branch", error);
     if (status != BS_OK)
         return status;
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
-    return bs_cu_launched(error);
+    status = bs_cu_run_launches(s, at, at + count, error);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    return status == BS_OK ? ended : status;
 }
 
-static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
 {
-    bs_status status = bs_cu_copy_bound(s, false, error);
+    cudaGraphConditionalHandle handle;
+    cudaGraph_t body = NULL;
+    int32_t first, steps;
+    bs_cu_stretch_steps(s, at, count, &first, &steps);
+    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
+    if (status != BS_OK)
+        return status;
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
+    status = bs_cu_launched(error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
-                                             cudaMemcpyDeviceToHost, s->device->stream),
-                             "copying decisions from the device", error);
-    const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
-    return status == BS_OK ? marked : status;
+        status = bs_cu_capture_close(s, error);
+    s->capturing = s->capturing && status == BS_OK;
+    if (status == BS_OK)
+        s->capturing = false;
+    if (status == BS_OK)
+        status = bs_cu_add_if(s, handle, &body, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_body(s, body, at, count, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+#else
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    return bs_cu_run_launches(s, at, at + count, error);
+}
+#endif
+
+/* The host waits for the answer. */
+static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    int32_t first, steps;
+    bs_cu_stretch_steps(s, at, count, &first, &steps);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
+    bs_status status = bs_cu_launched(error);
+    if (status == BS_OK)
+        status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
+    return status == BS_OK && told[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
 }
 
-/* ---------------------------------------------------------------------------------- weights that come and go */
+/* Launches [first, end) as the lowering says. */
+static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    const bool asks = s->lowering == BS_LOWER_HOST, decides = s->lowering == BS_LOWER_CONDITIONAL && s->capturing;
+    bs_status status = BS_OK;
+    for (int32_t k = first; k < end && status == BS_OK;) {
+        const int32_t stretch = asks || decides ? bs_cu_stretch(s, k, end) : 0;
+        if (stretch == 0)
+            status = bs_cu_run_launch(s, &s->launches.list[k], error);
+        else
+            status = asks ? bs_cu_run_asked(s, k, stretch, error) : bs_cu_run_if(s, k, stretch, error);
+        k += stretch > 0 ? stretch : 1;
+    }
+    return status;
+}
+
+/* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
+static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
+{
+    for (int32_t k = 0; k < s->launches.count; k++)
+        if (s->launches.list[k].callback)
+            return false;
+    if (bs_plan_streams(s->client->plan) || s->no_graph)
+        return false;
+    return s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+}
+
+static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
+{
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL)
+        status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
+#endif
+    s->last = NULL;
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+
+/* What was captured is launched from now on. */
+static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
+{
+    bs_status status = bs_cu_capture_close(s, error);
+    s->capturing = false;
+#if CUDART_VERSION >= 12000
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
+#else
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
+#endif
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+    return status;
+}
+
+/* After a failure while capturing: the stream is as before, and graphs are not tried again. */
+static void bs_cu_graph_give_up(bs_device_session *s)
+{
+    cudaGraph_t captured = NULL;
+    if (s->capturing && cudaStreamEndCapture(s->device->stream, &captured) == cudaSuccess && captured && captured != s->graph)
+        cudaGraphDestroy(captured);
+    cudaGetLastError();
+    bs_cu_drop_graph(s);
+    s->capturing = false;
+    s->no_graph = true;
+}
+
+#endif
+/* ==== end src/cuda/graph.cuh ================================================================== */
+/* ==== begin src/cuda/slots.cuh ================================================================ */
+/* slots.cuh - weights that come and go: where a unit is, the tiles of one part, what the host learns of a decision, and
+ * copies into slots.
+ *
+ * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies are
+ * over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
+#ifndef BS_CUDA_SLOTS
+#define BS_CUDA_SLOTS
+
+/* #include "cuda/run.cuh" */
 
 static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
 {
@@ -7590,6 +9038,100 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
     return status == BS_OK ? bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL) : status;
+}
+
+#endif
+/* ==== end src/cuda/slots.cuh ================================================================== */
+
+/* ---------------------------------------------------------------------------------------------------- run */
+
+/* What comes before the first instruction, on the stream. */
+static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
+{
+    bs_status status = BS_OK;
+    if (s->has_segments)
+        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
+    if (status == BS_OK)
+        status = bs_cu_copy_bound(s, true, error);
+    if (status != BS_OK)
+        return status;
+    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
+    return bs_cu_launched(error);
+}
+
+static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
+{
+    const bs_status status = bs_cu_copy_bound(s, false, error);
+    if (status != BS_OK)
+        return status;
+    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
+                                       cudaMemcpyDeviceToHost, s->device->stream),
+                       "copying decisions from the device", error);
+}
+
+static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    int32_t a = 0, b;
+    while (a < s->launches.count && s->launches.list[a].instr < first)
+        a++;
+    for (b = a; b < s->launches.count && s->launches.list[b].instr < end;)
+        b++;
+    return s->replays ? BS_OK : bs_cu_run_lowered(s, a, b, error);
+}
+
+/* A run that is like the last one is that one's graph, launched again. */
+static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
+{
+    const bool same = bs_cu_is_lowered(s);
+    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    s->replays = false;
+    if (status == BS_OK && (!same || s->any_staged || s->has_segments))
+        status = bs_cu_settle(s, error);
+    if (status == BS_OK && !same) {
+        bs_cu_drop_graph(s);
+        status = bs_cu_write_tables(s, error);
+    }
+    if (status != BS_OK)
+        return status;
+    bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
+    bs_cu_pack_inputs(s);
+    s->replays = s->exec != NULL;
+    if (s->replays)
+        return bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+    if (bs_cu_wants_graph(s, same) && bs_cu_graph_begin(s, NULL) != BS_OK)
+        bs_cu_graph_give_up(s);
+    return bs_cu_queue_begin(s, error);
+}
+
+/* Without a graph after all: nothing of the run has been queued so far. */
+static bs_status bs_cu_run_again(bs_device_session *s, bs_error *error)
+{
+    bs_cu_graph_give_up(s);
+    bs_status status = bs_cu_queue_begin(s, error);
+    if (status == BS_OK)
+        status = bs_cu_run_lowered(s, 0, s->launches.count, error);
+    return status == BS_OK ? bs_cu_queue_end(s, error) : status;
+}
+
+static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
+{
+    const bool captures = s->capturing;
+    bs_status status = s->replays ? BS_OK : bs_cu_queue_end(s, error);
+    if (captures && (status != BS_OK || bs_cu_graph_end(s, NULL) != BS_OK))
+        status = bs_cu_run_again(s, error);
+    const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
+    return status == BS_OK ? marked : status;
+}
+
+static bs_status bs_cu_session_lower(bs_device_session *s, int32_t lowering, bs_error *error)
+{
+    const bs_status status = bs_cu_settle(s, error);
+    if (lowering == BS_LOWER_CONDITIONAL && !s->device->conditional)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
+    bs_cu_drop_graph(s);
+    s->lowering = lowering;
+    s->no_graph = false;
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------- the end */
@@ -7645,8 +9187,15 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
     return bs_cu_mark(s, NULL);
 }
 
-const bs_device_api bs_cu_api = {bs_cu_session_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
-                                        bs_cu_session_zero, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
+static void bs_cu_session_close(bs_device_session *s)
+{
+    bs_cu_settle(s, NULL);
+    bs_cu_drop_graph(s);
+    bs_cu_state_close(s);
+}
+
+const bs_device_api bs_cu_api = {bs_cu_state_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
+                                        bs_cu_session_zero, bs_cu_session_lower, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
                                         bs_cu_session_wait, bs_cu_session_part, bs_cu_session_place, bs_cu_session_learn,
                                         bs_cu_session_settle, bs_cu_session_copy};
 

@@ -146,6 +146,7 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
     /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
     bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */

@@ -8,7 +8,7 @@
 
 /* ------------------------------------------------------------------------------------------- instructions */
 
-static bs_instr *emit(bs_lowering *l, bs_instr_kind kind, int32_t home, int32_t node)
+static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
 {
     bs_plan *p = l->plan;
     if (p->n_instrs == p->max_instrs) {
@@ -27,7 +27,7 @@ static bs_instr *emit(bs_lowering *l, bs_instr_kind kind, int32_t home, int32_t 
 }
 
 /* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
-static int32_t value_ready(const bs_lowering *l, int32_t value, int32_t region)
+static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
@@ -39,7 +39,7 @@ static int32_t value_ready(const bs_lowering *l, int32_t value, int32_t region)
 }
 
 /* When an instruction can run: after what it reads, and after the previous one of its domain. */
-static void schedule(bs_lowering *l, bs_instr *i, int32_t after)
+static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
     if (i->region != BS_TOP) {
         l->region_time[i->region] = bs_max_i32(l->region_time[i->region], after + 1);
@@ -50,7 +50,7 @@ static void schedule(bs_lowering *l, bs_instr *i, int32_t after)
 }
 
 /* Rows of a path exist once its router has decided. */
-static int32_t domain_ready(const bs_lowering *l, int32_t domain)
+static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
 {
     int32_t ready = 0;
     for (; l->g->domains[domain].kind == BS_DOMAIN_PATH; domain = l->g->domains[domain].parent)
@@ -58,7 +58,7 @@ static int32_t domain_ready(const bs_lowering *l, int32_t domain)
     return ready;
 }
 
-static int32_t operands_ready(const bs_lowering *l, const bs_node *node, int32_t region)
+static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
@@ -68,14 +68,14 @@ static int32_t operands_ready(const bs_lowering *l, const bs_node *node, int32_t
     return ready;
 }
 
-static void outputs_ready(bs_lowering *l, const bs_node *node, int32_t time)
+static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
 {
     for (int32_t i = 0; i < node->n_out; i++)
         l->ready[node->first_out + i] = time;
 }
 
 /* A store belongs to the part that makes the value; its target is ready when all stores are. */
-static void emit_store(bs_lowering *l, int32_t n, int32_t value, int32_t target)
+static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t target)
 {
     const bs_value_info *v = &l->g->values[value];
     bs_instr *i = emit(l, BS_INSTR_STORE, l->home[v->node], n);
@@ -90,13 +90,13 @@ static void emit_store(bs_lowering *l, int32_t n, int32_t value, int32_t target)
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
-static int32_t gather_target(const bs_lowering *l, int32_t value)
+static int32_t gather_target(const bs_lower_pass *l, int32_t value)
 {
     return l->plan->values[value].place == BS_PLACE_FRAME ? l->plan->values[value].source : value;
 }
 
 /* In place, what no path writes simply stays. */
-static bool residual_is_in_place(const bs_lowering *l, int32_t gather, int32_t residual)
+static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
 {
     const bs_value_plan *g = &l->plan->values[gather];
     if (g->place != BS_PLACE_FRAME || residual == 0 || l->plan->values[residual].place != BS_PLACE_VIEW)
@@ -106,7 +106,7 @@ static bool residual_is_in_place(const bs_lowering *l, int32_t gather, int32_t r
     return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
 }
 
-static void emit_gather(bs_lowering *l, int32_t n)
+static void emit_gather(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t *in = bs_node_in(l->g, node);
@@ -137,7 +137,7 @@ static void emit_gather(bs_lowering *l, int32_t n)
 }
 
 /* A tensor with a row for every patch there can be: those without one become zero. */
-static void emit_rest(bs_lowering *l, int32_t n)
+static void emit_rest(bs_lower_pass *l, int32_t n)
 {
     bs_instr *i = emit(l, BS_INSTR_FILL, BS_TOP, n);
     i->target = l->g->nodes[n].first_out;
@@ -145,7 +145,7 @@ static void emit_rest(bs_lowering *l, int32_t n)
     l->ready[i->target] = i->time;
 }
 
-static void emit_route(bs_lowering *l, int32_t n)
+static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     bs_instr *i = emit(l, BS_INSTR_ROUTE, l->home[n], n);
@@ -160,7 +160,7 @@ static void emit_route(bs_lowering *l, int32_t n)
 }
 
 /* Copies to outputs and states that are not the value's own place. */
-static void emit_ending(bs_lowering *l, int32_t n)
+static void emit_ending(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const bool output = bs_node_is(node, &bs_op_output);
@@ -176,7 +176,7 @@ static void emit_ending(bs_lowering *l, int32_t n)
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
 }
 
-static void emit_node(bs_lowering *l, int32_t n)
+static void emit_node(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out;
@@ -262,7 +262,7 @@ static bool region_has_work(const bs_plan *p, int32_t region)
     return false;
 }
 
-static void emit_regions(bs_lowering *l)
+static void emit_regions(bs_lower_pass *l)
 {
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
         if (!region_has_work(l->plan, r))
@@ -287,7 +287,7 @@ static void part_costs(bs_plan *p)
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 {
     const bs_graph *g = plan->graph;
-    bs_lowering *l = workspace;
+    bs_lower_pass *l = workspace;
     memset(l, 0, sizeof *l);
     l->plan = plan;
     l->g = g;
@@ -316,5 +316,5 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(bs_lowering)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }

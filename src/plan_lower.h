@@ -8,7 +8,7 @@
 
 #define BS_TOP (-1) /* no region: at top level */
 
-typedef struct bs_lowering {
+typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
@@ -19,20 +19,20 @@ typedef struct bs_lowering {
     int32_t region_time[BS_MAX_REGIONS];
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
     bs_status status;
-} bs_lowering;
+} bs_lower_pass;
 
 bool bs_lower_is_view(const bs_node *node);
 /* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
-bool bs_lower_is_packed(const bs_lowering *l, const bs_node *gather);
+bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
 
 /* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
-typedef bool (*bs_reader_visit)(bs_lowering *l, int32_t node, int32_t index, void *user);
-bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, void *user);
+typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
 
 /* A region for every node that runs in tiles (l->home). Returns a top-level domain that cannot run so, or 0. */
-int32_t bs_lower_regions(bs_lowering *l);
-int32_t bs_lower_region_of(const bs_lowering *l, int32_t node);
+int32_t bs_lower_regions(bs_lower_pass *l);
+int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */
-void bs_lower_places(bs_lowering *l);
+void bs_lower_places(bs_lower_pass *l);
 
 #endif

@@ -2,7 +2,7 @@
  * Relies on plan_region.c having run. Must never assign offsets. */
 #include "plan_lower.h"
 
-static bool is_planar(const bs_lowering *l, int32_t value)
+static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
     for (;;) {
         const bs_node *node = &l->g->nodes[l->g->values[value].node];
@@ -17,7 +17,7 @@ static bool is_planar(const bs_lowering *l, int32_t value)
 
 /* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
  * do. */
-static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t value = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
@@ -36,7 +36,7 @@ static bool reads_view_directly(bs_lowering *l, int32_t n, int32_t index, void *
     return !zeros && !scattered_rows && !channels;
 }
 
-static bool count_reader(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)l, (void)n, (void)index;
     ++*(int32_t *)user;
@@ -46,7 +46,7 @@ static bool count_reader(bs_lowering *l, int32_t n, int32_t index, void *user)
 /* ------------------------------------------------------------------------------------------------- places */
 
 /* Whether a reader needs the value outside the part that makes it. */
-static bool reads_within(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t home = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
@@ -57,7 +57,7 @@ static bool reads_within(bs_lowering *l, int32_t n, int32_t index, void *user)
     return l->home[n] == home;
 }
 
-static void place_computed(bs_lowering *l, int32_t value)
+static void place_computed(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
     int32_t home = l->home[l->g->values[value].node];
@@ -66,14 +66,14 @@ static void place_computed(bs_lowering *l, int32_t value)
     v->scope = inside ? home : BS_TOP;
 }
 
-static bool is_assemble(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_assemble(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
     *(int32_t *)user = l->g->nodes[n].first_out;
     return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
 }
 
-static void place_gather(bs_lowering *l, int32_t value)
+static void place_gather(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t readers = 0, frame = 0;
@@ -86,7 +86,7 @@ static void place_gather(bs_lowering *l, int32_t value)
     place_computed(l, value);
 }
 
-static void place_view(bs_lowering *l, int32_t value)
+static void place_view(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t id = value;
@@ -98,20 +98,20 @@ static void place_view(bs_lowering *l, int32_t value)
     }
 }
 
-static void place_source(bs_lowering *l, int32_t value, bs_place place)
+static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 {
     int32_t id = value;
     l->plan->values[value].source = l->g->values[value].node;
     l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
 }
 
-static bool is_not_copied(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
     return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
 }
 
-static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
     const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
@@ -119,7 +119,7 @@ static bool is_not_written(bs_lowering *l, int32_t n, int32_t index, void *user)
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
-static void place_state(bs_lowering *l, int32_t value)
+static void place_state(bs_lower_pass *l, int32_t value)
 {
     const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
     place_source(l, value, BS_PLACE_STATE);
@@ -127,7 +127,7 @@ static void place_state(bs_lowering *l, int32_t value)
         l->plan->values[value].place = BS_PLACE_TRANSIENT;
 }
 
-static bool is_output(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
     if (*(int32_t *)user == 0)
@@ -142,14 +142,14 @@ typedef struct state_use {
     const bs_node *gather; /* whose paths store it */
 } state_use;
 
-static void need(bs_lowering *l, int32_t node, bool *more)
+static void need(bs_lower_pass *l, int32_t node, bool *more)
 {
     *more = *more || !l->needed[node];
     l->needed[node] = 1;
 }
 
 /* Marks what node n cannot run without: operands, decisions, and all of its region. */
-static void need_before(bs_lowering *l, int32_t n, bool *more)
+static void need_before(bs_lower_pass *l, int32_t n, bool *more)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
@@ -164,7 +164,7 @@ static void need_before(bs_lowering *l, int32_t n, bool *more)
 }
 
 /* Whether region `before` must have run for region `after` to run. */
-static bool region_needs(bs_lowering *l, int32_t after, int32_t before)
+static bool region_needs(bs_lower_pass *l, int32_t after, int32_t before)
 {
     bool more = true, found = false;
     for (int32_t n = 1; n < l->g->n_nodes; n++)
@@ -181,14 +181,14 @@ static bool region_needs(bs_lowering *l, int32_t after, int32_t before)
 }
 
 /* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
-static int32_t region_of_path(const bs_lowering *l, const bs_node *gather, int32_t path)
+static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int32_t path)
 {
     const int32_t value = bs_plan_gathers(l->plan, gather, path) ? bs_node_in(l->g, gather)[path] : 0;
     return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
 }
 
 /* Whether no path stores before region `before` has run. */
-static bool stores_wait_for(bs_lowering *l, const bs_node *gather, int32_t before)
+static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t before)
 {
     for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
         const int32_t region = region_of_path(l, gather, i);
@@ -198,16 +198,16 @@ static bool stores_wait_for(bs_lowering *l, const bs_node *gather, int32_t befor
     return true;
 }
 
-static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user);
+static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user);
 
 /* Readers of the old content must be done before the region that writes it, or be its own residual. */
-static bool state_value_is_early(bs_lowering *l, int32_t value, const state_use *use)
+static bool state_value_is_early(bs_lower_pass *l, int32_t value, const state_use *use)
 {
     state_use copy = *use;
     return bs_lower_each_reader(l, value, state_reader_is_early, &copy);
 }
 
-static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
@@ -221,7 +221,7 @@ static bool state_reader_is_early(bs_lowering *l, int32_t n, int32_t index, void
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
-static bool is_stored_by_paths(const bs_lowering *l, const bs_node *gather)
+static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
 {
     bool stored = false;
     for (int32_t i = 0; bs_node_is(gather, &bs_op_gather) && i < l->g->routers[gather->router].desc->paths; i++)
@@ -229,13 +229,13 @@ static bool is_stored_by_paths(const bs_lowering *l, const bs_node *gather)
     return stored;
 }
 
-static bool is_ending(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index, (void)user;
     return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
 }
 
-static bool finds_state(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write) && index == 1)
@@ -243,7 +243,7 @@ static bool finds_state(bs_lowering *l, int32_t n, int32_t index, void *user)
     return true;
 }
 
-static void place_assembled(bs_lowering *l, int32_t value)
+static void place_assembled(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
     int32_t state = 0;
@@ -262,7 +262,7 @@ static void place_assembled(bs_lowering *l, int32_t value)
     v->source = output;
 }
 
-static void place_value(bs_lowering *l, int32_t value)
+static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     l->plan->values[value].scope = BS_TOP;
@@ -281,13 +281,13 @@ static void place_value(bs_lowering *l, int32_t value)
 }
 
 /* A router's scores stay as they are. */
-static bool is_not_decided_by(bs_lowering *l, int32_t n, int32_t index, void *user)
+static bool is_not_decided_by(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index, (void)user;
     return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
 }
 
-static void narrow_values(bs_lowering *l)
+static void narrow_values(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
@@ -297,7 +297,7 @@ static void narrow_values(bs_lowering *l)
     }
 }
 
-void bs_lower_places(bs_lowering *l)
+void bs_lower_places(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])

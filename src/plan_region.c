@@ -13,13 +13,13 @@ bool bs_lower_is_view(const bs_node *node)
            bs_node_is(node, &bs_op_scatter);
 }
 
-bool bs_lower_is_packed(const bs_lowering *l, const bs_node *node)
+bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 {
     return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-bool bs_lower_each_reader(bs_lowering *l, int32_t value, bs_reader_visit visit, void *user)
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
 {
     for (int32_t n = l->g->values[value].node + 1; n < l->g->n_nodes; n++) {
         const bs_node *node = &l->g->nodes[n];
@@ -44,7 +44,7 @@ static int32_t part_domain(const bs_graph *g, int32_t domain)
     return domain;
 }
 
-static int32_t part_find(bs_lowering *l, int32_t region, int32_t domain)
+static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
 {
     bs_plan *p = l->plan;
     for (int32_t i = 0; i < p->n_parts; i++)
@@ -65,7 +65,7 @@ static int32_t part_find(bs_lowering *l, int32_t region, int32_t domain)
 }
 
 /* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
-static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain, int32_t unit)
+static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
     for (int32_t i = 0; i < l->plan->n_parts; i++) {
@@ -79,7 +79,7 @@ static bool region_takes(const bs_lowering *l, int32_t region, int32_t domain, i
     return true;
 }
 
-static int32_t region_open(bs_lowering *l, int32_t top)
+static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
     if (l->plan->n_regions == BS_MAX_REGIONS) {
         l->status = BS_ERROR_LIMIT;
@@ -90,7 +90,7 @@ static int32_t region_open(bs_lowering *l, int32_t top)
     return l->plan->n_regions++;
 }
 
-static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
+static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
@@ -105,7 +105,7 @@ static bool runs_in_tiles(const bs_lowering *l, const bs_node *node)
 
 /* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
  * reader, and the region would have to run before and after it. */
-static void close_read_regions(bs_lowering *l, const bs_node *node, int32_t home)
+static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t home)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
@@ -120,7 +120,7 @@ static void close_read_regions(bs_lowering *l, const bs_node *node, int32_t home
     }
 }
 
-static void assign_home(bs_lowering *l, int32_t n)
+static void assign_home(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     l->home[n] = BS_TOP;
@@ -138,13 +138,13 @@ static void assign_home(bs_lowering *l, int32_t n)
     close_read_regions(l, node, l->home[n]);
 }
 
-int32_t bs_lower_region_of(const bs_lowering *l, int32_t node)
+int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
 {
     return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
 }
 
 /* What is decided tile by tile is known in its own region only. Whether node n needs it in another one. */
-static bool is_torn(const bs_lowering *l, int32_t n)
+static bool is_torn(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     int32_t router = node->router, domain = node->domain;
@@ -159,7 +159,7 @@ static bool is_torn(const bs_lowering *l, int32_t n)
 }
 
 /* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
-int32_t bs_lower_regions(bs_lowering *l)
+int32_t bs_lower_regions(bs_lower_pass *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
     for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)

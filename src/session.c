@@ -318,7 +318,10 @@ static bs_status run_queue(bs_session *s, bs_error *error)
             return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
         }
     }
-    return status == BS_OK ? api->end(s->on_device, error) : status;
+    if (status == BS_OK)
+        return api->end(s->on_device, error);
+    api->settle(s->on_device, NULL);
+    return status;
 }
 
 bs_status bs_submit(bs_session *session, bs_error *error)

@@ -12,7 +12,7 @@ struct bs_cu_device {
     bool own_memory, own_pinned, own_stream;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
-    bool integrated;
+    bool integrated, conditional;
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -135,6 +135,8 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->multiprocessors = bs_cu_attribute(d->index, cudaDevAttrMultiProcessorCount);
     d->shared_bytes = bs_cu_attribute(d->index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
     d->integrated = bs_cu_attribute(d->index, cudaDevAttrIntegrated) != 0;
+    bs_cuda_facts facts;
+    d->conditional = bs_cuda_facts_get(d->index, &facts, NULL) == BS_OK && facts.conditional;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);

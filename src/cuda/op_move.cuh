@@ -200,8 +200,8 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
     return c;
 }
 
-/* Offsets of word number i, when the first loop goes in words of `each` elements. */
-__device__ __forceinline__ void bs_cu_nest_at(const bs_cu_nest &c, uint32_t i, int32_t each, int64_t *to, int64_t *from)
+/* Offset of word number i by these steps, when the first loop goes in words of `each` elements. */
+__device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each)
 {
     uint32_t line = 0, a = 0, b = 0;
     if (c.n[1] * c.n[2] * c.n[3] > 1) {
@@ -217,9 +217,7 @@ __device__ __forceinline__ void bs_cu_nest_at(const bs_cu_nest &c, uint32_t i, i
             }
         }
     }
-    const int64_t x = (int64_t)i * each;
-    *to = x * c.to_step[0] + (int64_t)line * c.to_step[1] + (int64_t)a * c.to_step[2] + (int64_t)b * c.to_step[3];
-    *from = x * c.from_step[0] + (int64_t)line * c.from_step[1] + (int64_t)a * c.from_step[2] + (int64_t)b * c.from_step[3];
+    return (int64_t)i * each * step[0] + (int64_t)line * step[1] + (int64_t)a * step[2] + (int64_t)b * step[3];
 }
 
 /* ------------------------------------------------------------------------------------------------ elements */
@@ -277,26 +275,25 @@ __device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
 
 /* ------------------------------------------------------------------------------------------------- copying */
 
-/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once. */
+/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
+ * Where they go is found out while they come. */
 template <typename to_word, typename from_word>
 __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += 4u * (uint32_t)team.size) {
         from_word word[4];
-        uint8_t *target[4];
 #pragma unroll
-        for (uint32_t u = 0; u < 4; u++) {
-            const uint32_t at = min(i + u * (uint32_t)team.size, last - 1); /* beyond the end: the last one again */
-            int64_t to, from;
-            bs_cu_nest_at(c, at, each, &to, &from);
-            word[u] = *reinterpret_cast<const from_word *>(c.from + from * from_bytes);
-            target[u] = c.to + to * to_bytes;
+        for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
+            const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
+            word[u] = *reinterpret_cast<const from_word *>(c.from + bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
         }
 #pragma unroll
-        for (uint32_t u = 0; u < 4; u++)
-            if (i + u * (uint32_t)team.size < last)
-                bs_cu_word_move(reinterpret_cast<to_word *>(target[u]), word[u]);
+        for (uint32_t u = 0; u < 4; u++) {
+            const uint32_t at = i + u * (uint32_t)team.size;
+            if (at < last)
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes), word[u]);
+        }
     }
 }
 
@@ -305,9 +302,7 @@ __device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t ea
 {
     const int32_t bytes = bs_cu_bytes(c.to_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(c, i, each, &to, &from);
-        *reinterpret_cast<word *>(c.to + to * bytes) = word();
+        *reinterpret_cast<word *>(c.to + bs_cu_nest_at(c, c.to_step, i, each) * bytes) = word();
     }
 }
 
@@ -351,9 +346,7 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     uint32_t first, last;
     bs_cu_nest_share(c, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(c, i, 1, &to, &from);
-        bs_cu_element_move(c.to, c.to_type, to, c.from, c.from_type, from);
+        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type, bs_cu_nest_at(c, c.from_step, i, 1));
     }
 }
 
@@ -450,9 +443,7 @@ __device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &te
     const bs_cu_nest rest = bs_cu_nest_rest(c, each);
     bs_cu_nest_share(rest, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        int64_t to, from;
-        bs_cu_nest_at(rest, i, 1, &to, &from);
-        bs_cu_bits_put(rest.to, bytes, to, 0);
+        bs_cu_bits_put(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
     }
 }
 
@@ -574,25 +565,34 @@ __device__ inline int32_t bs_cu_segment_of(const int32_t *offsets, int32_t segme
     return low;
 }
 
-/* Each row of a segment to its position in the segment's ring; not those that a later one would overwrite. */
+/* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */
+__device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
+    const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
+    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
+    const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, row);
+    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] + (row - offsets[segment]);
+    if (offsets[segment + 1] - row > ring->max_h || position < 0)
+        return NULL;
+    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
+           (int64_t)(position % ring->max_h) * ring->max_w * bs_cu_bytes(ring->dtype);
+}
+
+/* Each row of a segment to its position in the segment's ring. */
 __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
-    const bs_device_domain &domain = t.program->domains[in->domain];
-    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
-    const int32_t *held = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base)), window = ring->max_h;
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, r), position = held[segment] + (r - offsets[segment]);
-        if (offsets[segment + 1] - r > window || position < 0)
+        uint8_t *place = bs_cu_ring_place(t, s, r);
+        if (!place)
             continue;
-        const bs_cu_view from = bs_cu_open(t, in, r);
+        const bs_cu_view from = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         bs_cu_view to = from;
-        to.dtype = ring->dtype;
+        to.data = place;
+        to.dtype = bs_cu_out(t, s, 0)->dtype;
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            to.stride[i] = ring->stride[i];
-        to.data = reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
-                  (int64_t)(position % window) * ring->max_w * bs_cu_bytes(ring->dtype);
+            to.stride[i] = bs_cu_out(t, s, 0)->stride[i];
         bs_cu_row_copy(to, from, team, t.workspace, w);
     }
 }

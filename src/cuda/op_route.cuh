@@ -95,6 +95,7 @@ static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_route_price;
     s->router = n->node->router;
+    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
 }
 
 /* ----------------------------------------------------------------------------------------- shared by a block */
@@ -842,7 +843,7 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
-        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, *bs_cu_decision_of(t, s->router).price);
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
 }
 
 #endif

@@ -4,15 +4,19 @@
 #define BS_CUDA_OPS
 
 #include "cuda/op_conv.cuh"
+#include "cuda/op_attention.cuh"
 #include "cuda/op_binary.cuh"
 #include "cuda/op_convert.cuh"
 #include "cuda/op_elementwise.cuh"
 #include "cuda/op_features.cuh"
 #include "cuda/op_image.cuh"
+#include "cuda/op_linear.cuh"
 #include "cuda/op_lines.cuh"
+#include "cuda/op_matmul.cuh"
 #include "cuda/op_move.cuh"
 #include "cuda/op_resize.cuh"
 #include "cuda/op_route.cuh"
+#include "cuda/op_segment.cuh"
 #include "cuda/op_shape.cuh"
 
 /* Ops with kernels, by name. */
@@ -22,7 +26,8 @@
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
     X(softmax) X(layer_norm) X(argmax) X(topk)                             \
     X(pool2d) X(resize) X(patch_features)                                  \
-    X(conv2d) X(deconv2d)
+    X(conv2d) X(deconv2d)                                                  \
+    X(linear) X(matmul) X(attention) X(segment_spread) X(segment_reduce)
 
 struct bs_cu_column {
     const char *op;

@@ -49,10 +49,19 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
     return g;
 }
 
+/* A GPU's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
+static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
+{
+    const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
+    return plan->tier == BS_TIER_CUDA ? (bytes + 15) / 16 * 16 : bytes;
+}
+
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const uint64_t plain = bs_mul_u64((uint64_t)inputs, (uint64_t)desc->out);
+    if (plan->tier == BS_TIER_CUDA)
+        return bs_epilogue_place(bs_mul_u64(linear_line_bytes(plan, inputs), (uint64_t)desc->out), desc->out, desc->act);
     const uint64_t floats =
         plan->algorithm == BS_CONV_REFERENCE ? plain : bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier);
     return bs_epilogue_place(4 * floats, desc->out, desc->act);
@@ -66,10 +75,24 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     (void)max_h, (void)max_w;
-    const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
+    const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
     plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
+}
+
+static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
+{
+    const size_t line = (size_t)linear_line_bytes(plan, inputs);
+    for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
+        memset(memory, 0, line);
+        for (int32_t k = 0; k < inputs; k++) {
+            if (plan->half)
+                ((uint16_t *)(void *)memory)[k] = bs_f32_to_f16(weight[k]);
+            else
+                ((float *)(void *)memory)[k] = weight[k];
+        }
+    }
 }
 
 static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -80,7 +103,9 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const bs_epilogue_layout layout = linear_layout(desc, plan, inputs);
     uint8_t *memory = prepared;
-    if (plan->algorithm == BS_CONV_REFERENCE)
+    if (plan->tier == BS_TIER_CUDA)
+        linear_pad(plan, inputs, desc->out, weights[0], memory);
+    else if (plan->algorithm == BS_CONV_REFERENCE)
         memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
     else
         bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);

@@ -47,15 +47,18 @@ void Block::prepare(const Grid *launched)
     grid = launched;
     random = launched->seed;
     threads = static_cast<int>(grid->block.x * grid->block.y * grid->block.z);
-    const size_t count_of = static_cast<size_t>(threads), before = slots.size();
-    if (before < count_of) {
+    const size_t count_of = static_cast<size_t>(threads);
+    const bool several = grid->grid.x > 1 || grid->grid.y > 1 || grid->grid.z > 1;
+    if (slots.size() < count_of) {
         slots.resize(count_of);
         lanes.resize(count_of);
         meetings.resize(static_cast<size_t>(warps()) * 32);
-        for (size_t i = before; i < count_of; i++)
-            for (int k = 0; k < 2; k++) /* before any block: making an identity orders its maker before it */
-                slots[i].identities[k] = identity_make();
     }
+    for (size_t i = 0; i < count_of && thread_sanitizer; i++)
+        for (int k = 0; k < (several ? 2 : 1); k++) /* before any block: to make one orders its maker before it */
+            if (!slots[i].identities[k])
+                slots[i].identities[k] = identity_make();
+    parity = 1;
     turns.resize(count_of);
     for (int i = 0; i < threads; i++) {
         const unsigned number = static_cast<unsigned>(i);

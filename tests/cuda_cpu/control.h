@@ -18,8 +18,8 @@ struct cuda_cpu_counts {
     int64_t kernels;            /* kernels executed, those in graphs too */
     int64_t nodes;              /* graph nodes executed, conditional ones and their bodies' included */
     int64_t synchronisations;   /* calls that keep the host until the device has done something; cudaFree is not one */
-    int64_t copies;             /* copies and fills asked for by the host or captured */
-    int64_t copied_bytes;       /* of copies, not of fills */
+    int64_t copies;             /* copies that the host asked for or captured; fills are none */
+    int64_t copied_bytes;
     int64_t pageable_copies;    /* asynchronous copies whose host side is neither pinned nor device memory */
     int64_t device_allocations; /* successful cudaMalloc */
     int64_t host_allocations;   /* successful cudaHostAlloc, cudaMallocHost */

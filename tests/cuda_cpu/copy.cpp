@@ -76,7 +76,6 @@ static cudaError_t fill(void *at, size_t pitch, int value, size_t width, size_t 
         trouble("a fill at %p is not on the device or leaves its allocation", at);
         return fail(cudaErrorInvalidValue);
     }
-    count(COPIES);
     return stream_enqueue(stream, work_of([at, pitch, value, width, height](Worker &) {
         for (size_t row = 0; row < height; row++)
             memset(static_cast<char *>(at) + row * pitch, value, width);

@@ -28,6 +28,7 @@
 #undef __grid_constant__
 #undef __launch_bounds__
 #undef __noinline__
+#undef __forceinline__
 #define __global__
 #define __device__
 #define __host__
@@ -36,6 +37,7 @@
 #define __launch_bounds__(...)
 /* Empty, and not an attribute: the C++ library writes __attribute__((__noinline__)). */
 #define __noinline__
+#define __forceinline__ inline
 /* Plain __shared__ would survive from block to block, and no sanitizer would bound it. */
 #define __shared__ write_BS_SHARED_instead_of___shared__
 

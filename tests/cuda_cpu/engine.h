@@ -171,6 +171,9 @@ struct Place {
     size_t bytes;
 };
 Place memory_find(const void *address);
+/* Around what a stream does: with CUDA_CPU_SEPARATE, device memory can be touched only between the two. */
+void device_open();
+void device_close();
 
 } // namespace cuda_cpu
 

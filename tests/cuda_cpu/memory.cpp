@@ -6,6 +6,7 @@
 #include <map>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 namespace cuda_cpu {
 
@@ -60,6 +61,90 @@ static void fill_raw(void *at, int value, size_t bytes)
 #endif
 }
 
+/* ---- separate memory: what a host touches while the device is idle faults ---- */
+
+enum : size_t { ARENA_BYTES = static_cast<size_t>(64) << 30, ARENA_ALIGN = 64 << 10 };
+static Lock arena_lock;
+static char *arena;
+static size_t arena_used;
+static int arena_users;
+
+static bool separate()
+{
+    static const bool wanted = environment("CUDA_CPU_SEPARATE", 0) != 0;
+    return wanted;
+}
+
+static void arena_protect(int how)
+{
+    if (arena_used && mprotect(arena, arena_used, how))
+        die("device memory cannot be protected");
+}
+
+void device_open()
+{
+    if (!separate())
+        return;
+    Held held(arena_lock);
+    if (arena_users++ == 0)
+        arena_protect(PROT_READ | PROT_WRITE);
+}
+
+void device_close()
+{
+    if (!separate())
+        return;
+    Held held(arena_lock);
+    if (--arena_users == 0)
+        arena_protect(PROT_NONE);
+}
+
+/* Addresses are not used again. The caller has opened the device. */
+static void *arena_take(size_t bytes)
+{
+    Held held(arena_lock);
+    if (!arena) {
+        void *made = mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (made == MAP_FAILED)
+            return nullptr;
+        arena = static_cast<char *>(made);
+    }
+    const size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    if (rounded > ARENA_BYTES - arena_used)
+        return nullptr;
+    char *at = arena + arena_used;
+    arena_used += rounded;
+    arena_protect(PROT_READ | PROT_WRITE);
+    return at;
+}
+
+static void *memory_take(size_t bytes, Where where)
+{
+    if (where == DEVICE && separate())
+        return arena_take(bytes);
+    void *made = nullptr;
+    return posix_memalign(&made, where == DEVICE ? 256 : 4096, bytes) ? nullptr : made;
+}
+
+static void memory_give(void *pointer)
+{
+    const char *at = static_cast<char *>(pointer);
+    if (!arena || at < arena || at >= arena + ARENA_BYTES)
+        free(pointer);
+}
+
+/* Behind each allocation, unless a sanitizer bounds it: looked at when it is freed. */
+enum { GUARD_BYTES = address_sanitizer ? 0 : 64, GUARD = 0xfd };
+
+static bool guard_holds(const void *start, size_t bytes)
+{
+    const volatile unsigned char *guard = static_cast<const unsigned char *>(start) + bytes;
+    for (int i = 0; i < GUARD_BYTES; i++)
+        if (guard[i] != GUARD)
+            return false;
+    return true;
+}
+
 static cudaError_t allocate(void **pointer, size_t bytes, Where where)
 {
     *pointer = nullptr;
@@ -73,10 +158,15 @@ static cudaError_t allocate(void **pointer, size_t bytes, Where where)
     Held held(lock);
     if (where == DEVICE && (bytes > total || device_used > total - bytes))
         return fail(cudaErrorMemoryAllocation);
-    void *made = nullptr;
-    if (posix_memalign(&made, where == DEVICE ? 256 : 4096, bytes))
+    device_open();
+    void *made = memory_take(bytes + GUARD_BYTES, where);
+    if (made) {
+        fill_raw(made, where == DEVICE ? 0xff : 0xa5, bytes);
+        fill_raw(static_cast<char *>(made) + bytes, GUARD, GUARD_BYTES);
+    }
+    device_close();
+    if (!made)
         return fail(cudaErrorMemoryAllocation);
-    fill_raw(made, where == DEVICE ? 0xff : 0xa5, bytes);
     allocations()[address_of(made)] = Allocation{bytes, where, false};
     if (where == DEVICE)
         device_used += bytes;
@@ -85,8 +175,6 @@ static cudaError_t allocate(void **pointer, size_t bytes, Where where)
     *pointer = made;
     return cudaSuccess;
 }
-
-static void free_it(void *pointer) { free(pointer); }
 
 static cudaError_t release(void *pointer, Where where)
 {
@@ -105,13 +193,18 @@ static cudaError_t release(void *pointer, Where where)
             trouble("%s of %p, which it does not own", where == DEVICE ? "cudaFree" : "cudaFreeHost", pointer);
             return fail(cudaErrorInvalidValue);
         }
+        device_open();
+        const bool holds = guard_holds(pointer, found->second.bytes);
+        device_close();
+        if (!holds)
+            trouble("memory at %p, %zu bytes, was written beyond its end", pointer, found->second.bytes);
         if (where == DEVICE)
             device_used -= found->second.bytes;
         allocations().erase(found);
     }
     count(FREES);
     count(LIVE_ALLOCATIONS, -1);
-    as_janitor(free_it, pointer);
+    as_janitor(memory_give, pointer);
     return cudaSuccess;
 }
 

@@ -398,6 +398,7 @@ static void check_streams(cudaStream_t s)
     CHECK(fetch(x, count, s) == std::vector<float>(count, 8.0f));
     OK(cudaEventSynchronize(done));
     OK(cudaEventQuery(done));
+    OK(cudaStreamSynchronize(other));
     OK(cudaStreamQuery(other));
 
     OK(cudaEventCreate(&timed));
@@ -709,6 +710,16 @@ __global__ void bug_absent_lane(int *x)
         x[threadIdx.x] = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x), 3);
 }
 
+__global__ void bug_ended_lane(int *x)
+{
+    if (threadIdx.x >= 16)
+        return;
+    __syncthreads();
+    x[threadIdx.x] = __shfl_sync(0xffffffffu, 1, 3);
+}
+
+__global__ void bug_endless(cudaGraphConditionalHandle handle) { cudaGraphSetConditional(handle, 1); }
+
 __global__ void bug_shared_bound(float *x)
 {
     BS_SHARED(float, s, [32]);
@@ -776,6 +787,41 @@ static int bug(const char *name)
         BS_LAUNCH(bug_divergent, 1, 32, 0, s, x);
     } else if (is("absent_lane")) {
         BS_LAUNCH(bug_absent_lane, 1, 32, 0, s, reinterpret_cast<int *>(x));
+    } else if (is("host_touch")) { /* device memory, by the host: only with separate memory */
+        printf("%g\n", static_cast<double>(x[1]));
+        return 0;
+    } else if (is("ended_lane")) {
+        BS_LAUNCH(bug_ended_lane, 1, 32, 0, s, reinterpret_cast<int *>(x));
+    } else if (is("beyond")) { /* without a sanitizer: seen when it is freed */
+        BS_LAUNCH(bug_same_word, 1, 1, 0, s, reinterpret_cast<int *>(x) + count);
+        OK(cudaStreamSynchronize(s));
+        OK(cudaFree(x));
+        if (cuda_cpu_trouble())
+            return fprintf(stderr, "%s\n", cuda_cpu_trouble()), 3;
+    } else if (is("library_product")) { /* a product reads what another stream still writes */
+        cublasHandle_t handle;
+        const float one = 1, zero = 0;
+        CHECK(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+        CHECK(cublasSetStream(handle, other) == CUBLAS_STATUS_SUCCESS);
+        BS_LAUNCH(add_number, 1, 128, 0, s, x, 128, 1.0f);
+        CHECK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, 8, &one, x, 8, x, 8, &zero, x + 1024, 8) ==
+              CUBLAS_STATUS_SUCCESS);
+#if CUDART_VERSION >= 13000
+    } else if (is("endless")) {
+        cudaGraph_t graph;
+        cudaGraphExec_t ready;
+        OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+        const cudaGraphConditionalHandle loop = handle_make(s);
+        BS_LAUNCH(bug_endless, 1, 1, 0, s, loop);
+        const Conditional again = conditional_begin(s, cudaGraphCondTypeWhile, 1, loop);
+        OK(cudaStreamBeginCaptureToGraph(other, again.bodies[0], nullptr, nullptr, 0,
+                                         cudaStreamCaptureModeThreadLocal));
+        OK(cudaMemsetAsync(x, 0, 4, other));
+        OK(cudaStreamEndCapture(other, nullptr));
+        OK(cudaStreamEndCapture(s, &graph));
+        OK(cudaGraphInstantiate(&ready, graph, 0));
+        OK(cudaGraphLaunch(ready, s));
+#endif
     } else if (is("shared_bound")) {
         BS_LAUNCH(bug_shared_bound, 1, 32, 0, s, x);
     } else if (is("bound")) {
@@ -794,8 +840,27 @@ static int bug(const char *name)
     return 0;
 }
 
+/* Like a machine without a device: every call says so, none crashes. */
+static int check_without_device()
+{
+    int count = 1;
+    void *memory = nullptr;
+    cudaStream_t stream = nullptr;
+    cublasHandle_t handle = nullptr;
+    CHECK(cudaGetDeviceCount(&count) == cudaErrorNoDevice && count == 0);
+    CHECK(cudaMalloc(&memory, 1) == cudaErrorNoDevice && !memory);
+    CHECK(cudaStreamCreate(&stream) == cudaErrorNoDevice && !stream);
+    CHECK(cublasCreate(&handle) == CUBLAS_STATUS_NOT_INITIALIZED && !handle);
+    BS_LAUNCH(bug_same_word, 1, 1, 0, stream, nullptr);
+    CHECK(cudaGetLastError() == cudaErrorNoDevice);
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (getenv("CUDA_CPU_EXPECT_NONE"))
+        return check_without_device();
     if (argc > 1)
         return bug(argv[1]);
     for (int order = 0; order < 3; order++)

@@ -59,7 +59,9 @@ static void *stream_main(void *argument)
     while (Queued *queued = queue_take(stream)) {
         delay_now(&stream->random);
         order_acquire(&queued->handed);
+        device_open();
         queued->work->run(stream->worker);
+        device_close();
         queued->work->drop();
         delete queued;
         order_release(&stream->finished);

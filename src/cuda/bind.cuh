@@ -1,0 +1,107 @@
+/* bind.cuh - the caller's buffers: in place where the device can read them, else through a dense copy.
+ * Relies on state.cuh. Must never write a buffer that the graph only reads. */
+#ifndef BS_CUDA_BIND
+#define BS_CUDA_BIND
+
+#include "cuda/state.cuh"
+
+/* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
+static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const bs_buffer *b = &c->bound[node];
+    bs_cu_bound *at = &s->at[node];
+    cudaPointerAttributes known;
+    memset(at, 0, sizeof *at);
+    if (!b->data)
+        return BS_OK;
+    for (int32_t i = 0; i < b->rank; i++)
+        at->stride[i] = b->stride[i];
+    at->address = (uint64_t)(uintptr_t)b->data;
+    if (c->state[node] == b->data)
+        return BS_OK; /* the session's own */
+    memset(&known, 0, sizeof known);
+    if (cudaPointerGetAttributes(&known, b->data) != cudaSuccess)
+        cudaGetLastError(); /* older toolkits call ordinary memory an error */
+    else if (known.type != cudaMemoryTypeUnregistered && known.devicePointer) {
+        at->address = (uint64_t)(uintptr_t)known.devicePointer;
+        return BS_OK;
+    }
+    at->staged = s->any_staged = true;
+    at->address = (uint64_t)(uintptr_t)(s->memory + s->layout.inputs + bs_device_input_place(c->plan, node));
+    int64_t stride = 1;
+    for (int32_t i = b->rank - 1; i >= 0; i--) {
+        at->stride[i] = stride;
+        stride *= b->dim[i];
+    }
+    (void)error;
+    return BS_OK;
+}
+
+static size_t bs_cu_bound_bytes(const bs_buffer *b)
+{
+    size_t bytes = bs_dtype_bytes(b->dtype);
+    for (int32_t i = 0; i < b->rank; i++)
+        bytes *= (size_t)b->dim[i];
+    return bytes;
+}
+
+/* Between a strided buffer and a dense one, by rows of the last dimension. */
+static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
+{
+    const size_t bytes = bs_dtype_bytes(b->dtype);
+    const int64_t last = b->dim[b->rank - 1], step = b->stride[b->rank - 1];
+    int64_t lines = 1;
+    for (int32_t i = 0; i + 1 < b->rank; i++)
+        lines *= b->dim[i];
+    for (int64_t line = 0; line < lines; line++) {
+        int64_t at = 0, rest = line;
+        for (int32_t i = b->rank - 2; i >= 0; i--) {
+            at += rest % b->dim[i] * b->stride[i];
+            rest /= b->dim[i];
+        }
+        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes, *to = dense + (size_t)(line * last) * bytes;
+        for (int64_t x = 0; step != 1 && x < last; x++)
+            memcpy(out ? from + x * step * (int64_t)bytes : to + x * (int64_t)bytes, out ? to + x * (int64_t)bytes : from + x * step * (int64_t)bytes, bytes);
+        if (step == 1)
+            memcpy(out ? from : to, out ? to : from, (size_t)last * bytes);
+    }
+}
+
+static bool bs_cu_reads(const bs_device_session *s, int32_t node)
+{
+    const bs_node *n = &s->client->graph->nodes[node];
+    return s->at[node].staged && s->client->plan->node_live[node] && !bs_node_is(n, &bs_op_output);
+}
+
+static bool bs_cu_writes(const bs_device_session *s, int32_t node)
+{
+    return s->at[node].staged && !bs_node_is(&s->client->graph->nodes[node], &bs_op_input);
+}
+
+/* The caller's inputs into pinned memory. */
+static void bs_cu_pack_inputs(bs_device_session *s)
+{
+    for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
+        if (bs_cu_reads(s, n))
+            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
+}
+
+/* Staged buffers to the device, or back into pinned memory. */
+static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK; n++) {
+        if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
+            continue;
+        uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
+        uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
+        const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
+        status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->device->stream)
+                                : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->device->stream),
+                             in ? "copying inputs to the device" : "copying outputs from the device", error);
+    }
+    return status;
+}
+
+#endif

@@ -1,0 +1,273 @@
+/* graph.cuh - how the launches of a run reach the device: its *lowering*.
+ *
+ *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
+ *   GRAPH        the same, captured once as a CUDA graph: one launch a run
+ *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
+ *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
+ *
+ * All read the same counts in the device's memory, so results are the same bytes. Relies on run.cuh.
+ * Must never need what the toolkit or the driver does not have. */
+#ifndef BS_CUDA_GRAPH
+#define BS_CUDA_GRAPH
+
+#include "cuda/run.cuh"
+
+#define BS_CU_CONDITIONAL (CUDART_VERSION >= 12040)
+
+/* Whether any step of a stretch has rows: 1 in *any, and for the node that decides by it. */
+#if BS_CU_CONDITIONAL
+typedef cudaGraphConditionalHandle bs_cu_handle;
+#else
+typedef unsigned long long bs_cu_handle;
+#endif
+
+__global__ void bs_cu_anybody(const bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+{
+    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    bool mine = false;
+    for (int32_t k = (int32_t)threadIdx.x; k < count; k += (int32_t)blockDim.x)
+        mine = mine || bs_cu_count(t, program.steps[first + k].domain) > 0;
+    const bool some = __syncthreads_or(mine) != 0 && program.status[0] == 0;
+    if (threadIdx.x != 0)
+        return;
+    *any = some;
+#if BS_CU_CONDITIONAL
+    if (decides)
+        cudaGraphSetConditional(handle, some);
+#else
+    (void)handle, (void)decides;
+#endif
+}
+
+/* How many launches from number `at` on are of steps on paths only, none of them a decision. */
+static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
+{
+    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned + s->layout.steps_at);
+    int32_t count = 0;
+    for (; at + count < end; count++) {
+        const bs_cu_launch *l = &s->launches.list[at + count];
+        const bool decides = l->kernel == BS_CU_route || l->kernel == BS_CU_route_rows || l->kernel == BS_CU_route_pack;
+        if (l->kernel == BS_CU_none || decides)
+            return count;
+        for (int32_t k = l->first; k < l->first + l->count; k++)
+            if (s->client->graph->domains[steps[k].domain].kind != BS_DOMAIN_PATH)
+                return count;
+    }
+    return count;
+}
+
+static void bs_cu_stretch_steps(const bs_device_session *s, int32_t at, int32_t count, int32_t *first, int32_t *steps)
+{
+    *first = s->launches.list[at].first;
+    *steps = 0;
+    for (int32_t k = at; k < at + count; k++)
+        *steps += s->launches.list[k].count;
+}
+
+static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t k = first; k < end && status == BS_OK; k++)
+        status = bs_cu_run_launch(s, &s->launches.list[k], error);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------- capture */
+
+static void bs_cu_drop_graph(bs_device_session *s)
+{
+    if (s->exec)
+        cudaGraphExecDestroy(s->exec);
+    if (s->graph)
+        cudaGraphDestroy(s->graph);
+    s->exec = NULL;
+    s->graph = NULL;
+    s->last = NULL;
+}
+
+/* What is queued from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
+{
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL)
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
+                                                         cudaStreamCaptureModeThreadLocal),
+                           "capturing", error);
+#endif
+    return bs_cu_check(cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
+}
+
+static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
+{
+    cudaGraph_t captured = NULL;
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL) {
+        cudaStreamCaptureStatus active;
+        const cudaGraphNode_t *nodes = NULL;
+        size_t count = 0;
+#if CUDART_VERSION >= 13000
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->device->stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+#else
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->device->stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+#endif
+        if (status == BS_OK && count == 1)
+            s->last = nodes[0];
+    }
+#endif
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    if (s->lowering != BS_LOWER_CONDITIONAL)
+        s->graph = captured;
+    return status == BS_OK ? ended : status;
+}
+
+#if BS_CU_CONDITIONAL
+/* The body of an IF node behind what was captured; its condition is `handle`. */
+static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
+{
+    cudaGraphNodeParams params = {};
+    cudaGraphNode_t node;
+    params.type = cudaGraphNodeTypeConditional;
+    params.conditional.handle = handle;
+    params.conditional.type = cudaGraphCondTypeIf;
+    params.conditional.size = 1;
+#if CUDART_VERSION >= 13000
+    const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0, &params);
+#else
+    const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, s->last ? 1 : 0, &params);
+#endif
+    if (e == cudaSuccess) {
+        s->last = node;
+        *body = params.conditional.phGraph_out[0];
+    }
+    return bs_cu_check(e, "adding an IF node", error);
+}
+
+static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
+{
+    cudaGraph_t same = NULL;
+    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+                                   "capturing a branch", error);
+    if (status != BS_OK)
+        return status;
+    status = bs_cu_run_launches(s, at, at + count, error);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    return status == BS_OK ? ended : status;
+}
+
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    cudaGraphConditionalHandle handle;
+    cudaGraph_t body = NULL;
+    int32_t first, steps;
+    bs_cu_stretch_steps(s, at, count, &first, &steps);
+    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
+    if (status != BS_OK)
+        return status;
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
+    status = bs_cu_launched(error);
+    if (status == BS_OK)
+        status = bs_cu_capture_close(s, error);
+    s->capturing = s->capturing && status == BS_OK;
+    if (status == BS_OK)
+        s->capturing = false;
+    if (status == BS_OK)
+        status = bs_cu_add_if(s, handle, &body, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_body(s, body, at, count, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+#else
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    return bs_cu_run_launches(s, at, at + count, error);
+}
+#endif
+
+/* The host waits for the answer. */
+static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    int32_t first, steps;
+    bs_cu_stretch_steps(s, at, count, &first, &steps);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
+    bs_status status = bs_cu_launched(error);
+    if (status == BS_OK)
+        status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
+    return status == BS_OK && told[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
+}
+
+/* Launches [first, end) as the lowering says. */
+static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    const bool asks = s->lowering == BS_LOWER_HOST, decides = s->lowering == BS_LOWER_CONDITIONAL && s->capturing;
+    bs_status status = BS_OK;
+    for (int32_t k = first; k < end && status == BS_OK;) {
+        const int32_t stretch = asks || decides ? bs_cu_stretch(s, k, end) : 0;
+        if (stretch == 0)
+            status = bs_cu_run_launch(s, &s->launches.list[k], error);
+        else
+            status = asks ? bs_cu_run_asked(s, k, stretch, error) : bs_cu_run_if(s, k, stretch, error);
+        k += stretch > 0 ? stretch : 1;
+    }
+    return status;
+}
+
+/* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
+static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
+{
+    for (int32_t k = 0; k < s->launches.count; k++)
+        if (s->launches.list[k].callback)
+            return false;
+    if (bs_plan_streams(s->client->plan) || s->no_graph)
+        return false;
+    return s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+}
+
+static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
+{
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->lowering == BS_LOWER_CONDITIONAL)
+        status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
+#endif
+    s->last = NULL;
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+
+/* What was captured is launched from now on. */
+static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
+{
+    bs_status status = bs_cu_capture_close(s, error);
+    s->capturing = false;
+#if CUDART_VERSION >= 12000
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
+#else
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
+#endif
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+    return status;
+}
+
+/* After a failure while capturing: the stream is as before, and graphs are not tried again. */
+static void bs_cu_graph_give_up(bs_device_session *s)
+{
+    cudaGraph_t captured = NULL;
+    if (s->capturing && cudaStreamEndCapture(s->device->stream, &captured) == cudaSuccess && captured && captured != s->graph)
+        cudaGraphDestroy(captured);
+    cudaGetLastError();
+    bs_cu_drop_graph(s);
+    s->capturing = false;
+    s->no_graph = true;
+}
+
+#endif

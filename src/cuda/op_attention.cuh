@@ -1,0 +1,227 @@
+/* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
+ *
+ * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
+ * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added to
+ * what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one run and
+ * token by token give the same bits.
+ * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
+#ifndef BS_CUDA_OP_ATTENTION
+#define BS_CUDA_OP_ATTENTION
+
+#include "cuda/op_segment.cuh"
+#include "cuda/tensor.cuh"
+
+enum {
+    BS_CU_ATTEND_LANES = 4,                          /* elements of a value a lane sums up */
+    BS_CU_ATTEND_ELEMENTS = 32 * BS_CU_ATTEND_LANES, /* together; a larger head goes in several rounds */
+    BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
+};
+
+/* p: heads, alibi. */
+static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    (void)n;
+    s->kernel = BS_CU_attention;
+    s->p[0].i = bs_max_i32(s->p[0].i, 1);
+    s->parts = s->p[0].i;
+}
+
+/* Keys, or values: the rows of this run and the ring, from the head's first element on. */
+struct bs_cu_attend_side {
+    const uint8_t *fresh, *ring; /* of the segment's first row; of its position 0 */
+    int64_t fresh_bytes, ring_bytes;
+    int32_t fresh_type, ring_type, fresh_step, ring_step;
+};
+
+/* One row and head: it attends to positions low .. position. */
+struct bs_cu_attend_job {
+    bs_cu_attend_side k, v;
+    const uint8_t *q;
+    int32_t q_type, q_step, n, past, low, position, window;
+    float scale, slope;
+};
+
+__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring, int32_t first_row,
+                                                         int32_t segment, int32_t element)
+{
+    bs_cu_attend_side side;
+    side.fresh_type = side.ring_type = fresh->dtype;
+    side.fresh_step = side.ring_step = fresh->stride[0];
+    side.fresh_bytes = side.ring_bytes = fresh->row_bytes; /* a segment domain is a top-level one */
+    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes + (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
+    if (ring) {
+        const int32_t bytes = bs_cu_bytes(ring->dtype);
+        side.ring_type = ring->dtype;
+        side.ring_step = ring->stride[2];
+        side.ring_bytes = (int64_t)ring->stride[1] * bytes;
+        side.ring = bs_cu_row(t, ring, 0) + ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
+    }
+    return side;
+}
+
+__device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row, int32_t head)
+{
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
+    const int32_t segment = bs_cu_segment_find(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
+    bs_cu_attend_job j;
+    j.n = q->dim[0] / s->p[0].i;
+    j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
+    j.q_type = q->dtype;
+    j.q_step = q->stride[0];
+    j.past = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
+    j.position = j.past + (row - first_row);
+    j.window = window ? window->dim[1] : j.position + 1;
+    j.low = max(0, j.position - j.window + 1);
+    j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
+    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_row, segment, head * j.n);
+    j.scale = 1.0f / sqrtf((float)j.n);
+    j.slope = s->p[1].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[0].i) : 0.0f;
+    return j;
+}
+
+__device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side, int32_t position)
+{
+    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes : side.ring + position % j.window * side.ring_bytes;
+}
+
+/* Four elements that lie side by side. */
+__device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t dtype, int32_t at)
+{
+    if (dtype == BS_F32)
+        return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
+    const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
+    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y), bs_cu_high_half(words.y));
+}
+
+__device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
+{
+    return step == 1 && (reinterpret_cast<uintptr_t>(data) & (uintptr_t)(4 * bs_cu_bytes(dtype) - 1)) == 0;
+}
+
+/* Four sums side by side, added up in one order however elements are read. */
+__device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_t *k, int32_t type, int32_t step)
+{
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    int32_t i = 0;
+    if (bs_cu_attend_quads(j.q, j.q_type, j.q_step) && bs_cu_attend_quads(k, type, step))
+#pragma unroll 4
+        for (; i + 4 <= j.n; i += 4) {
+            const float4 a = bs_cu_attend_quad(j.q, j.q_type, i), b = bs_cu_attend_quad(k, type, i);
+            sum.x = fmaf(a.x, b.x, sum.x);
+            sum.y = fmaf(a.y, b.y, sum.y);
+            sum.z = fmaf(a.z, b.z, sum.z);
+            sum.w = fmaf(a.w, b.w, sum.w);
+        }
+#pragma unroll 1
+    for (; i < j.n; i++) {
+        const float product_a = bs_cu_get(j.q, j.q_type, (int64_t)i * j.q_step), product_b = bs_cu_get(k, type, (int64_t)i * step);
+        if ((i & 3) == 0)
+            sum.x = fmaf(product_a, product_b, sum.x);
+        else if ((i & 3) == 1)
+            sum.y = fmaf(product_a, product_b, sum.y);
+        else if ((i & 3) == 2)
+            sum.z = fmaf(product_a, product_b, sum.z);
+        else
+            sum.w = fmaf(product_a, product_b, sum.w);
+    }
+    return (sum.x + sum.z) + (sum.y + sum.w);
+}
+
+/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score - top). */
+__device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0), end = min(j.position - first, 31);
+    const bool mine = lane >= begin && lane <= end, fresh = position >= j.past;
+    float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
+    unsigned long long at = 0;
+    if (mine) {
+        const bs_cu_attend_side &k = j.k;
+        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type, fresh ? k.fresh_step : k.ring_step);
+        score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
+        at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
+    }
+    float top = score, sum;
+    for (int32_t d = 16; d > 0; d /= 2)
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
+    if (mine)
+        weight = expf(score - top);
+    sum = weight;
+    for (int32_t d = 16; d > 0; d /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, d);
+#pragma unroll 2
+    for (int32_t p = begin; p <= end; p++) {
+        const float w = __shfl_sync(0xffffffffu, weight, p);
+        const uint8_t *v = reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(__shfl_sync(0xffffffffu, at, p)));
+        const bool run = first + p >= j.past;
+        const int32_t type = run ? j.v.fresh_type : j.v.ring_type, step = run ? j.v.fresh_step : j.v.ring_step;
+#pragma unroll
+        for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
+            if (from + 32 * i + lane < j.n)
+                value[i] = fmaf(w, bs_cu_get(v, type, (int64_t)(from + 32 * i + lane) * step), value[i]);
+    }
+#pragma unroll
+    for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
+        partial[32 * i + lane] = value[i];
+    if (lane == 0) {
+        partial[BS_CU_ATTEND_ELEMENTS] = top;
+        partial[BS_CU_ATTEND_ELEMENTS + 1] = sum;
+    }
+}
+
+/* What a thread knows of the positions so far: the largest score, the sum, and up to two elements of the values. */
+struct bs_cu_attend_state {
+    float top, sum, value[2];
+    bool any;
+};
+
+__device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, const float *partial)
+{
+    const float top = fmaxf(state->top, partial[BS_CU_ATTEND_ELEMENTS]);
+    const float before = state->any ? expf(state->top - top) : 0.0f, now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
+    state->sum = fmaf(state->sum, before, partial[BS_CU_ATTEND_ELEMENTS + 1] * now);
+    for (int32_t i = 0; i < 2; i++)
+        if ((int32_t)(threadIdx.x + i * blockDim.x) < BS_CU_ATTEND_ELEMENTS)
+            state->value[i] = fmaf(state->value[i], before, partial[threadIdx.x + i * blockDim.x] * now);
+    state->top = top;
+    state->any = true;
+}
+
+/* Elements from .. from + 128 of one row and head. */
+__device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from, const bs_device_operand *o, uint8_t *out)
+{
+    float *partial = reinterpret_cast<float *>(t.workspace);
+    const int32_t warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5, last = j.position / 32;
+    bs_cu_attend_state state = {-INFINITY, 0.0f, {0.0f, 0.0f}, false};
+    for (int32_t block = j.low / 32; block <= last; block += warps) {
+        if (block + warp <= last)
+            bs_cu_attend_block(j, (block + warp) * 32, from, partial + warp * BS_CU_ATTEND_PARTIAL);
+        __syncthreads();
+        for (int32_t k = 0; k < warps && block + k <= last; k++)
+            bs_cu_attend_merge(&state, partial + k * BS_CU_ATTEND_PARTIAL);
+        __syncthreads();
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t element = (int32_t)(threadIdx.x + i * blockDim.x);
+        if (element < BS_CU_ATTEND_ELEMENTS && from + element < j.n)
+            bs_cu_put(out, o->dtype, (int64_t)(from + element) * o->stride[0], state.value[i] / state.sum);
+    }
+}
+
+__device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *o = bs_cu_out(t, s, 0);
+    bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1; /* registers are for the sums */
+    for (int32_t r = w.row; r < w.row + w.rows; r++)
+        for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
+            if (threadIdx.x == 0)
+                *job = bs_cu_attend_job_of(t, s, r, head);
+            __syncthreads();
+            uint8_t *out = bs_cu_row(t, o, r) + (int64_t)head * job->n * o->stride[0] * bs_cu_bytes(o->dtype);
+            for (int32_t from = 0; from < job->n; from += BS_CU_ATTEND_ELEMENTS)
+                bs_cu_attend(t, *job, from, o, out);
+            __syncthreads();
+        }
+}
+
+#endif

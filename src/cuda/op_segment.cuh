@@ -1,0 +1,133 @@
+/* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+ * Sums go from the first row of a segment to its last, an element a thread.
+ * Relies on program.cuh and lower.cuh; offsets come checked. Must never look beyond them. */
+#ifndef BS_CUDA_OP_SEGMENT
+#define BS_CUDA_OP_SEGMENT
+
+#include "cuda/kernels.cuh"
+#include "cuda/lower.cuh"
+#include "cuda/program.cuh"
+
+enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
+
+/* Rows are of the segment domain. */
+static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_segment_spread;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
+}
+
+/* p: mode. One row: all segments. */
+static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_segment_reduce;
+    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
+}
+
+/* As bs_segment_of: the last segment that begins at or before the row. */
+__device__ inline int32_t bs_cu_segment_find(const int32_t *offsets, int32_t segments, int32_t row)
+{
+    int32_t low = 0, high = segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+__device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
+{
+    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
+}
+
+/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are fastest. */
+__device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
+{
+    int64_t at = 0;
+    if (rank == 3) {
+        at = (int64_t)(i % dim[0]) * stride[0];
+        i /= dim[0];
+    }
+    for (int32_t d = rank - 1; d >= (rank == 3 ? 1 : 0); d--) {
+        at += (int64_t)(i % dim[d]) * stride[d];
+        i /= dim[d];
+    }
+    return at;
+}
+
+__device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t rank)
+{
+    int32_t n = 1;
+    for (int32_t d = 0; d < rank; d++)
+        n *= dim[d];
+    return n;
+}
+
+/* As it is, or between f32 and f16. */
+__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type, int64_t from_at)
+{
+    if (to_type != from_type)
+        bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
+    else if (bs_cu_bytes(to_type) == 4)
+        reinterpret_cast<uint32_t *>(to)[to_at] = reinterpret_cast<const uint32_t *>(from)[from_at];
+    else if (bs_cu_bytes(to_type) == 2)
+        reinterpret_cast<uint16_t *>(to)[to_at] = reinterpret_cast<const uint16_t *>(from)[from_at];
+    else
+        to[to_at] = from[from_at];
+}
+
+__device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *root = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
+    const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
+    const uint8_t *base = bs_cu_row(t, root, 0);
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const int32_t segment = bs_cu_segment_find(offsets, segments, r);
+        const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
+        uint8_t *to = bs_cu_row(t, out, r);
+        if (w.part == 0 && out->rank == 3 && out->margin > 0)
+            bs_cu_zero_margin(bs_cu_open(t, out, r));
+        for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
+            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from, root->dtype,
+                               bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+    }
+}
+
+/* One element of one segment. rows: of element [..] of row 0; row_bytes from one to the next. */
+__device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype, int32_t begin, int32_t end)
+{
+    float result = 0.0f;
+    for (int32_t r = mode == BS_SEGMENT_LAST ? max(end - 1, begin) : begin; r < end; r++) {
+        const float x = bs_cu_get(rows + r * row_bytes, dtype, 0);
+        if (r == begin || mode == BS_SEGMENT_LAST)
+            result = x;
+        else if (mode == BS_SEGMENT_MAX)
+            result = x > result ? x : result;
+        else
+            result += x;
+    }
+    return mode == BS_SEGMENT_MEAN && end > begin ? result / (float)(end - begin) : result;
+}
+
+__device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
+    const int32_t each = bs_cu_segment_elements(x->dim, x->rank), step = w.parts * (int32_t)blockDim.x;
+    const uint8_t *rows = bs_cu_row(t, x, 0); /* a segment domain is a top-level one: its rows lie one behind the other */
+    uint8_t *to = bs_cu_row(t, out, 0);
+    if (w.part == 0 && out->rank == 3 && out->margin > 0)
+        bs_cu_zero_margin(bs_cu_open(t, out, 0));
+    for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
+        const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
+        const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
+        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment], offsets[segment + 1]);
+        bs_cu_put(to, out->dtype, (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element), result);
+    }
+}
+
+#endif

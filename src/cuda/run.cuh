@@ -1,0 +1,104 @@
+/* run.cuh - one launch at a time, and what routers ask their callers.
+ * The host waits only for a callback. Relies on tables.cuh. Must never let a count decide what is launched. */
+#ifndef BS_CUDA_RUN
+#define BS_CUDA_RUN
+
+#include "cuda/tables.cuh"
+
+static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLastError(), "launching a kernel", error); }
+
+/* Copies between pinned and device memory, and then waits. */
+static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
+{
+    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->device->stream), "asking the device", error);
+    if (status == BS_OK)
+        status = bs_cu_mark(s, error);
+    return status == BS_OK ? bs_cu_settle(s, error) : status;
+}
+
+/* Rows of a domain that a router may have made, and the first of them where rows of all paths are. */
+static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
+{
+    const bs_domain *d = &s->client->graph->domains[domain];
+    bs_device_decision made;
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    *rows = s->client->domains[domain].count;
+    *first = 0;
+    if (d->kind != BS_DOMAIN_PATH)
+        return BS_OK;
+    bs_device_decision_place(s->client->plan, d->router, &made);
+    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + made.offsets + 4 * (size_t)d->path, 8, error);
+    *first = told[0];
+    *rows = told[1] - told[0];
+    return status;
+}
+
+static bool bs_cu_answer_is_sound(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, const int32_t *chosen, float *gates)
+{
+    for (int32_t r = 0; r < rows; r++) {
+        gates[r] = 1.0f;
+        if (chosen[r] < -1 || chosen[r] >= desc->paths)
+            return false;
+    }
+    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
+        if (isnan(static_cast<const float *>(scores->data)[i]))
+            return false;
+    return true;
+}
+
+/* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
+static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const bs_router_info *info = &c->graph->routers[l->callback];
+    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + l->first;
+    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+    uint8_t *asked = s->pinned + s->layout.asked;
+    const size_t width = 4 * (size_t)score->dim[0];
+    bs_device_decision d;
+    int32_t first, rows;
+    bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
+    if (!c->callbacks[l->callback].function)
+        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
+    if (status != BS_OK || rows == 0)
+        return status;
+    status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
+                                           (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
+                         "copying scores from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_session_settle(s, error);
+    if (status != BS_OK)
+        return status;
+    const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
+    int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
+    float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
+    memset(chosen, 0xff, 4 * (size_t)rows);
+    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (status == BS_OK && !bs_cu_answer_is_sound(info->desc, &view, rows, chosen, gates))
+        status = BS_ERROR_DATA;
+    if (status != BS_OK)
+        return bs_fail(error, status, "route \"%s\": %s", info->desc->name, bs_status_text(status));
+    bs_device_decision_place(c->plan, l->callback, &d);
+    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d.chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
+                         "copying an answer to the device", error);
+    return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
+}
+
+static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const cudaStream_t stream = s->device->stream;
+    bs_status status = BS_OK;
+    if (l->callback)
+        status = bs_cu_ask(s, l, error);
+    if (l->blocks == 0 || status != BS_OK)
+        return status;
+    if (l->kernel == BS_CU_none)
+        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
+                  l->count);
+    else
+        bs_cu_launch_kernel(s->program, *l, s->threads, stream);
+    return bs_cu_launched(error);
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* slots.cuh - weights that come and go: where a unit is, the tiles of one part, what the host learns of a decision, and
+ * copies into slots.
+ *
+ * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies are
+ * over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
+#ifndef BS_CUDA_SLOTS
+#define BS_CUDA_SLOTS
+
+#include "cuda/run.cuh"
+
+static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
+{
+    const bs_part *p = &s->client->plan->parts[part];
+    int32_t at = 0; /* in the table: parts with steps, region by region */
+    for (int32_t k = 0; k < s->launches.count; k++)
+        if (s->launches.list[k].kernel == BS_CU_none && s->client->plan->instrs[s->launches.list[k].instr].node == p->region)
+            at = s->launches.list[k].first;
+    for (int32_t k = 0; k < part; k++)
+        at += s->client->plan->parts[k].region == p->region && s->client->plan->parts[k].count > 0;
+    const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count, s->client->plan->domains[p->domain].tile_rows);
+    const bs_cu_launch l = {BS_CU_none, at, 1, 0, 0, (int32_t)tiles};
+    return bs_cu_run_launch(s, &l, error);
+}
+
+/* What was queued is over whenever this is called: the number may be written. */
+static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
+{
+    const uint64_t at = s->layout.units_at + (uint64_t)unit * sizeof(uint64_t);
+    *reinterpret_cast<uint64_t *>(s->pinned + s->layout.tables_pinned + at) = (uint64_t)(uintptr_t)weights;
+    return bs_cu_upload(s, at, sizeof(uint64_t), error);
+}
+
+/* The status of the run so far, then the counts. */
+static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node, bs_error *error)
+{
+    bs_device_decision d;
+    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    bs_device_decision_place(s->client->plan, router, &d);
+    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->device->stream),
+                                   "copying the status from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d.counts, (size_t)d.paths * sizeof *told,
+                                             cudaMemcpyDeviceToHost, s->device->stream),
+                             "copying a decision from the device", error);
+    if (status == BS_OK)
+        status = bs_cu_session_settle(s, error);
+    if (status != BS_OK)
+        return status;
+    memcpy(counts, told + 2, (size_t)d.paths * sizeof *counts);
+    *node = told[0] ? told[1] : *node;
+    return (bs_status)told[0];
+}
+
+static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
+    return status == BS_OK ? bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL) : status;
+}
+
+#endif

@@ -1,0 +1,168 @@
+/* state.cuh - what the backend knows of a session, where it keeps that, and waiting for the device.
+ * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
+ * Relies on device.cuh and lower_step.cuh. Must never allocate. */
+#ifndef BS_CUDA_STATE
+#define BS_CUDA_STATE
+
+#include "cuda/device.cuh"
+#include "cuda/launch.cuh"
+
+struct bs_device_session {
+    bs_cu_device *device;
+    const bs_device_client *client;
+    bs_device_layout layout;
+    uint8_t *memory; /* on the device */
+    uint8_t *pinned;
+    bs_cu_program program;
+    cudaEvent_t done;
+    cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
+    int32_t n_lanes;
+    bool has_event, lowered, in_flight, any_staged, has_segments;
+    int32_t lowering; /* bs_lowering */
+    bool capturing, replays, no_graph;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t last; /* of what was captured */
+    int threads;      /* of a block */
+    uint64_t shared;  /* of a region */
+    bs_cu_launches launches;
+    int64_t *dims;    /* [dims] that the tables were written for */
+    bs_buffer *bound; /* [nodes] likewise */
+    bs_cu_bound *at;  /* [nodes] */
+};
+
+/* -------------------------------------------------------------------------------------------------- memory */
+
+static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_launch) <= BS_DEVICE_LAUNCH_BYTES &&
+                  sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
+              "device_plan.c counts with these");
+
+static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
+{
+    const bs_graph *g = s->client->graph;
+    bs_carver c = {s->pinned + s->layout.session, 0};
+    bs_carve(&c, 1, sizeof *s);
+    s->launches.room = 2 * s->layout.n_steps + 2;
+    s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
+    s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
+    s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
+    s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
+    if (c.used <= s->layout.session_bytes)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes, %llu were planned", (unsigned long long)c.used,
+                   (unsigned long long)s->layout.session_bytes);
+}
+
+static void bs_cu_session_program(bs_device_session *s)
+{
+    const bs_device_layout *l = &s->layout;
+    uint8_t *tables = s->memory + l->tables;
+    bs_cu_program *p = &s->program;
+    p->steps = reinterpret_cast<const bs_device_step *>(tables + l->steps_at);
+    p->operands = reinterpret_cast<const bs_device_operand *>(tables + l->operands_at);
+    p->domains = reinterpret_cast<const bs_device_domain *>(tables + l->domains_at);
+    p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
+    p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
+    p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
+    p->decisions = s->memory + l->decisions;
+    p->contexts = s->memory + l->contexts;
+    p->context_bytes = l->context_bytes;
+    p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
+}
+
+/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. */
+static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
+{
+    uint64_t most = 0;
+    for (int32_t k = 0; k < s->client->plan->n_parts; k++)
+        most = most > s->client->plan->parts[k].scratch_bytes ? most : s->client->plan->parts[k].scratch_bytes;
+    s->program.scratch = s->memory + s->layout.scratch;
+    s->program.scratch_bytes = s->layout.scratch_bytes;
+    s->shared = (s->layout.scratch_bytes ? 0 : most) + BS_CU_WORKSPACE;
+    if (s->client->plan->n_regions == 0)
+        return BS_OK;
+    if (s->shared > (uint64_t)s->device->shared_bytes)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
+                       (unsigned long long)s->shared, s->device->shared_bytes);
+    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)s->shared),
+                       "asking for shared memory", error);
+}
+
+static void bs_cu_state_close(bs_device_session *s)
+{
+    if (s->in_flight)
+        cudaStreamSynchronize(s->device->stream);
+    for (int32_t k = 0; k < s->n_lanes; k++)
+        cudaStreamDestroy(s->lanes[k]);
+    s->n_lanes = 0;
+    if (s->has_event)
+        cudaEventDestroy(s->done);
+    s->has_event = s->in_flight = false;
+}
+
+static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
+                                    bs_device_session **session, bs_error *error)
+{
+    bs_device_layout layout;
+    bs_device_layout_make(client->plan, &layout);
+    bs_device_session *s = reinterpret_cast<bs_device_session *>(pinned + layout.session);
+    memset(s, 0, sizeof *s);
+    s->device = reinterpret_cast<bs_cu_device *>(device);
+    s->client = client;
+    s->layout = layout;
+    s->memory = memory;
+    s->pinned = pinned;
+    s->threads = BS_CU_THREADS;
+    s->lowering = client->plan->desc.lowering;
+    bs_cu_session_program(s);
+    bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    if (status == BS_OK)
+        status = bs_cu_session_carve(s, error);
+    if (status == BS_OK)
+        status = bs_cu_session_shared(s, error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
+    s->has_event = status == BS_OK;
+    for (; status == BS_OK && bs_plan_streams(client->plan) && s->n_lanes < client->plan->lanes; s->n_lanes += status == BS_OK)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+    *session = s;
+    if (status != BS_OK)
+        bs_cu_state_close(s);
+    return status;
+}
+
+/* Waits for what is queued: pinned memory may be written again. */
+static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
+{
+    if (!s->in_flight)
+        return BS_OK;
+    s->in_flight = false;
+    return bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
+}
+
+static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
+{
+    s->in_flight = true;
+    return bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+}
+
+static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
+{
+    const bs_status status = bs_cu_mark(s, error);
+    return status == BS_OK ? bs_cu_settle(s, error) : status;
+}
+
+static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
+{
+    return bs_cu_settle(s, error) == BS_OK ? s->pinned + s->layout.loading : NULL;
+}
+
+static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
+{
+    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
+                                                         cudaMemcpyHostToDevice, s->device->stream),
+                                         "copying weights to the device", error);
+    return status == BS_OK ? bs_cu_mark(s, error) : status;
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* tables.cuh - the tables of a run, written in pinned memory when extents or buffers change, and copied.
+ * Relies on bind.cuh and lower_step.cuh. Must never write what a copy may still read. */
+#ifndef BS_CUDA_TABLES
+#define BS_CUDA_TABLES
+
+#include "cuda/bind.cuh"
+
+static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
+{
+    bool same = a->data == b->data && a->dtype == b->dtype && a->rank == b->rank;
+    for (int32_t i = 0; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[i] && a->stride[i] == b->stride[i];
+    return same;
+}
+
+/* Whether the tables are those of this run. */
+static bool bs_cu_is_lowered(const bs_device_session *s)
+{
+    const bs_graph *g = s->client->graph;
+    bool same = s->lowered && memcmp(s->dims, s->client->dims, (size_t)g->n_dims * sizeof *s->dims) == 0;
+    for (int32_t n = 1; same && n < g->n_nodes; n++)
+        same = bs_cu_same_buffer(&s->bound[n], &s->client->bound[n]);
+    return same;
+}
+
+static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
+{
+    const bs_device_client *c = s->client;
+    bs_device_domain *domains = reinterpret_cast<bs_device_domain *>(tables + s->layout.domains_at);
+    bs_device_decision *decisions = reinterpret_cast<bs_device_decision *>(tables + s->layout.decisions_at);
+    memset(domains, 0, (size_t)c->graph->n_domains * sizeof *domains);
+    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
+    for (int32_t d = 0; d < c->graph->n_domains; d++) {
+        const bs_domain *from = &c->graph->domains[d];
+        domains[d].kind = from->kind;
+        domains[d].parent = from->parent;
+        domains[d].router = from->router;
+        domains[d].path = from->path;
+        domains[d].count = c->domains[d].count;
+        if (!c->offsets[d])
+            continue;
+        domains[d].lengths = (int32_t)c->dims[bs_segment_dim(c->graph, d)];
+        domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at + bs_device_offsets_place(c->plan, d));
+    }
+    for (int32_t r = 1; r < c->graph->n_routers; r++)
+        bs_device_decision_place(c->plan, r, &decisions[r]);
+    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)(s->memory + s->layout.weights);
+}
+
+/* What this run's inputs say of segments. */
+static void bs_cu_write_segments(bs_device_session *s, uint8_t *tables)
+{
+    const bs_device_client *c = s->client;
+    uint8_t *to = tables + s->layout.segments_at;
+    for (int32_t d = 1; d < c->graph->n_domains; d++)
+        if (c->offsets[d])
+            memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d], 4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
+    for (int32_t n = 1; n < c->graph->n_nodes; n++)
+        if (c->past[n])
+            memcpy(to + bs_device_past_place(c->plan, n), c->past[n], 4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
+}
+
+static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t bytes, bs_error *error)
+{
+    if (bytes == 0)
+        return BS_OK;
+    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from, (size_t)bytes,
+                                       cudaMemcpyHostToDevice, s->device->stream),
+                       "copying tables to the device", error);
+}
+
+static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    bs_status status = BS_OK;
+    s->lowered = s->any_staged = false;
+    for (int32_t n = 1; n < c->graph->n_nodes && status == BS_OK; n++)
+        status = bs_cu_locate(s, n, error);
+    bs_cu_lowering l;
+    memset(&l, 0, sizeof l);
+    l.client = c;
+    l.graph = c->graph;
+    l.plan = c->plan;
+    l.layout = &s->layout;
+    l.bound = s->at;
+    l.memory = (uint64_t)(uintptr_t)s->memory;
+    l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
+    l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
+    if (status == BS_OK)
+        status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
+    if (status != BS_OK)
+        return status;
+    bs_cu_write_domains(s, tables);
+    memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
+    memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
+    s->has_segments = s->layout.segments_at < s->layout.tables_bytes;
+    s->lowered = true;
+    return bs_cu_upload(s, 0, s->layout.segments_at, error);
+}
+
+#endif
