@@ -1,17 +1,427 @@
-/* test_cuda_session.c - sessions on a device: what is planned, bound, queued and waited for. */
+/* test_cuda_session.c - sessions on a device: what is planned, bound, queued and waited for, and what happens when calls
+ * fail. Counting, failing and delaying calls needs the emulation; the rest runs on a GPU as well. */
 #include "cuda_rig.h"
 
-static void test_smallest(void)
+#ifdef BS_CUDA_CPU
+#include "cuda_cpu/control.h"
+#endif
+
+/* ------------------------------------------------------------------------------------------------ a routed net */
+
+#define NET_SIZE 32
+
+typedef struct net {
+    bs_graph *graph;
+    bs_plan *plan;
+    bs_memory memory;
+    bs_sizes sizes;
+    bs_device *device;
+    bs_session *session;
+    bs_error error;
+    cuda_rig rig;
+} net;
+
+static bs_value net_branch(bs_graph *g, bs_value x, void *user)
 {
-    cuda_rig r;
-    bs_graph *g = rig_begin(&r, "activation of a root tensor");
-    bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(5, 7));
-    bs_output(g, "y", bs_activation(g, x, BS_TANH, 0));
-    rig_agree(&r, NULL);
+    static const char *const names[] = {"a", "b"};
+    for (int32_t i = 0; i < *(const int32_t *)user; i++)
+        x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[i], .out = 4, .act = BS_RELU});
+    return bs_conv2d(g, x, &(bs_conv2d_desc){.name = "last", .out = 1});
 }
+
+/* A frame in patches, `paths` branches of convolutions, a state that keeps the frame before. */
+static bs_graph *net_graph(net *n, int32_t paths)
+{
+    static int32_t deep = 2;
+    bs_graph *g = rig_begin(&n->rig, "routed net");
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(1, BS_UPTO(NET_SIZE), BS_UPTO(NET_SIZE)));
+    const bs_value old = bs_state(g, "old", BS_F32, bs_shape_of(3, 1, NET_SIZE, NET_SIZE, 0));
+    const bs_value cells = bs_patches(g, x, &(bs_patches_desc){.size = 8});
+    const bs_value pooled = bs_pool2d(g, cells, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .global = 1});
+    const bs_value score = bs_linear(g, pooled, &(bs_linear_desc){.name = "score", .out = paths});
+    const bs_route_desc top1 = {.name = "route", .protocol = BS_ROUTE_TOP1, .paths = paths};
+    const bs_router route = bs_route(g, score, (bs_value){0}, &top1);
+    bs_value out[BS_MAX_PATHS];
+    char name[16];
+    for (int32_t p = 0; p < paths; p++) {
+        snprintf(name, sizeof name, "net%d", p);
+        out[p] = bs_branch(g, route, p, name, cells, net_branch, &deep);
+    }
+    const bs_value frame = bs_assemble(g, bs_gather(g, route, out, (bs_value){0}, NULL));
+    bs_output(g, "y", frame);
+    bs_output(g, "before", old);
+    bs_state_write(g, old, bs_activation(g, old, BS_TANH, 0));
+    return g;
+}
+
+static uint8_t host_memory[4][8 << 20], opened_memory[1024], plan_memory[8 << 20];
+
+static bool net_plan(net *n, bs_graph *g, const bs_plan_desc *desc)
+{
+    bs_arena plans;
+    n->graph = g;
+    bs_arena_init(&plans, "plan", plan_memory, sizeof plan_memory);
+    n->plan = bs_plan_create(&plans, g, desc, &n->error);
+    if (!n->plan)
+        return false;
+    bs_plan_sizes(n->plan, &n->sizes);
+    bs_arena_init(&n->memory.persistent, "persistent", host_memory[0], sizeof host_memory[0]);
+    bs_arena_init(&n->memory.transient, "transient", host_memory[1], 0);
+    bs_arena_init(&n->memory.staging, "staging", host_memory[2], sizeof host_memory[2]);
+    bs_arena_init(&n->memory.slots, "slots", host_memory[3], 0);
+    return true;
+}
+
+/* extra: bytes of the device's arenas beyond what the plan needs, for buffers of the test. */
+static bool net_open(net *n, int64_t extra_device, int64_t extra_pinned)
+{
+    bs_arena opened;
+    const bs_cuda_desc c = {.device_bytes = n->sizes.device + (uint64_t)extra_device, .pinned_bytes = n->sizes.pinned + (uint64_t)extra_pinned};
+    bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
+    n->device = bs_cuda_open(&opened, &c, &n->error);
+    return n->device != NULL;
+}
+
+static bool net_start(net *n)
+{
+    rig_make_weights(&n->rig);
+    bs_session_desc with = {.weights = bs_weights_from_table(&n->rig.table), .device = n->device};
+    n->session = bs_session_create(&n->memory, n->plan, &with, &n->error);
+    return n->session != NULL;
+}
+
+static void net_close(net *n)
+{
+    bs_session_close(n->session);
+    bs_cuda_close(n->device);
+    n->session = NULL;
+    n->device = NULL;
+}
+
+static float net_in[NET_SIZE * NET_SIZE], net_out[NET_SIZE * NET_SIZE], net_before[NET_SIZE * NET_SIZE];
+
+static bs_status net_bind(net *n, float *in, float *out, float *before, int64_t h, int64_t w)
+{
+    const bs_buffer x = {in, BS_F32, 3, {1, h, w}, {0}}, y = {out, BS_F32, 3, {1, h, w}, {0}};
+    const bs_buffer b = {before, BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}};
+    bs_status status = bs_bind(n->session, "x", &x, &n->error);
+    status = status == BS_OK ? bs_bind(n->session, "y", &y, &n->error) : status;
+    return status == BS_OK ? bs_bind(n->session, "before", &b, &n->error) : status;
+}
+
+static void net_input(float *to, uint64_t seed)
+{
+    cuda_rig r = {.seed = seed * 7919 + 1};
+    for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++)
+        to[i] = rig_uniform(&r);
+}
+
+static const bs_plan_desc on_cuda = {.tier = BS_TIER_CUDA};
+
+/* A net that is ready to run, with host buffers. */
+static bool net_make(net *n, int32_t paths, const bs_plan_desc *desc, int64_t extra_pinned)
+{
+    memset(n, 0, sizeof *n);
+    return net_plan(n, net_graph(n, paths), desc) && net_open(n, 0, extra_pinned) && net_start(n) &&
+           net_bind(n, net_in, net_out, net_before, NET_SIZE, NET_SIZE) == BS_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------- cases */
+
+static net n;
+
+static void test_agrees(void)
+{
+    for (int32_t order = 0; order < 3; order++) {
+        bs_graph *g = net_graph(&n, 3);
+        (void)g;
+        rig_agree(&n.rig, &(rig_how){.order = order, .runs = 3});
+        net_graph(&n, 3);
+        rig_agree(&n.rig, &(rig_how){.order = order, .runs = 2, .half = 1, .differ = 1});
+    }
+}
+
+static void test_refusals(void)
+{
+    memset(&n, 0, sizeof n);
+    check(net_plan(&n, net_graph(&n, 2), &on_cuda), "a plan for a GPU is made without one: %s", n.error.message);
+    check(n.sizes.device > 0 && n.sizes.pinned > 0 && n.sizes.transient == 0 && n.sizes.slots == 0, "activations and weights lie on the device");
+    check(!net_start(&n) && n.error.status == BS_ERROR_UNSUPPORTED, "without a device: %s", n.error.message);
+    if (!check(net_open(&n, -64, 0), "a device with too little memory is opened"))
+        return;
+    check(!net_start(&n) && n.error.status == BS_ERROR_ARENA && strcmp(n.error.arena, "device") == 0, "refused: %s", n.error.message);
+    bs_cuda_close(n.device);
+    net_open(&n, 0, -64);
+    check(!net_start(&n) && n.error.status == BS_ERROR_ARENA && strcmp(n.error.arena, "pinned") == 0, "refused: %s", n.error.message);
+    bs_cuda_close(n.device);
+    net_open(&n, 0, 0);
+    check(net_start(&n), "with exactly the planned bytes it starts: %s", n.error.message);
+    net_close(&n);
+    const bs_plan_desc half = {.half = 1}, lowering = {.tier = BS_TIER_CUDA, .lowering = 99};
+    check(!net_plan(&n, net_graph(&n, 2), &half), "f16 storage on a CPU: %s", n.error.message);
+    check(!net_plan(&n, net_graph(&n, 2), &lowering), "%s", n.error.message);
+    check(bs_cuda_open(NULL, NULL, &n.error) == NULL && n.error.status == BS_ERROR_ARGUMENT, "%s", n.error.message);
+    bs_cuda_facts facts;
+    check(bs_cuda_facts_get(77, &facts, &n.error) == BS_ERROR_ARGUMENT, "%s", n.error.message);
+    check(bs_cuda_facts_get(0, &facts, &n.error) == BS_OK && facts.name[0] && facts.multiprocessors > 0, "device 0 is \"%s\"", facts.name);
+}
+
+/* All lowerings, sizes up and down, two sessions: the same bytes each time. */
+static void test_same_bytes(void)
+{
+    static float first[3][NET_SIZE * NET_SIZE];
+    int32_t wrong = 0, runs = 0;
+    for (int32_t lowering = 0; lowering < BS_LOWER_COUNT; lowering++) {
+        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering};
+        if (!net_make(&n, 5, &d, 0)) {
+            check(false, "lowering %s: %s", bs_lowering_name((bs_lowering)lowering), n.error.message);
+            return;
+        }
+        for (int32_t run = 0; run < 9; run++, runs++) {
+            const int32_t kind = run / 3 % 3;
+            const int64_t h = kind == 1 ? 13 : NET_SIZE, w = kind == 1 ? 27 : NET_SIZE;
+            net_input(net_in, (uint64_t)kind);
+            memset(net_out, 0x55, sizeof net_out);
+            const bool ran = net_bind(&n, net_in, net_out, net_before, h, w) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+            if (lowering == 0 && run % 3 == 0)
+                memcpy(first[kind], net_out, sizeof net_out);
+            wrong += !ran || memcmp(first[kind], net_out, sizeof net_out) != 0;
+        }
+        net_close(&n);
+    }
+    check(wrong == 0, "%d runs with every lowering and changing extents: the same bytes", runs);
+}
+
+static void test_choose(void)
+{
+    uint64_t ns[BS_LOWER_COUNT];
+    bs_lowering best = BS_LOWER_COUNT;
+    if (!check(net_make(&n, 4, &on_cuda, 0), "a net: %s", n.error.message))
+        return;
+    net_input(net_in, 5);
+    const bs_status status = bs_cuda_choose(n.session, 3, &best, ns, &n.error);
+    check(status == BS_OK && best > BS_LOWER_AUTO && best < BS_LOWER_COUNT && ns[best] > 0, "the fastest lowering is found: %s",
+          bs_lowering_name(best));
+    for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT; l++)
+        check(ns[l] == 0 || ns[l] >= ns[best], "%s is not faster", bs_lowering_name((bs_lowering)l));
+    check(bs_run(n.session, &n.error) == BS_OK, "and the session runs on: %s", n.error.message);
+    net_close(&n);
+}
+
+static void test_bad_data(void)
+{
+    if (!check(net_make(&n, 3, &on_cuda, 0), "a net: %s", n.error.message))
+        return;
+    net_input(net_in, 1);
+    check(bs_run(n.session, &n.error) == BS_OK && bs_state_valid(n.session), "a good run");
+    net_in[5] = NAN;
+    check(bs_run(n.session, &n.error) == BS_ERROR_DATA && strstr(n.error.message, "route"), "NaN scores: %s", n.error.message);
+    check(!bs_state_valid(n.session), "its state is not valid");
+    net_input(net_in, 1);
+    check(bs_run(n.session, &n.error) == BS_ERROR_DATA, "%s", n.error.message);
+    bs_reset_state(n.session);
+    check(bs_run(n.session, &n.error) == BS_OK && net_before[0] == 0.0f, "after a reset it runs, from zero");
+    net_close(&n);
+}
+
+/* Submitted runs, in pinned memory that the device uses in place. */
+static void test_submit(void)
+{
+    static float expected[NET_SIZE * NET_SIZE];
+    if (!check(net_make(&n, 4, &on_cuda, 3 * (int64_t)sizeof net_in + 1024), "a net: %s", n.error.message))
+        return;
+    net_input(net_in, 9);
+    check(bs_run(n.session, &n.error) == BS_OK, "a run through copies");
+    memcpy(expected, net_out, sizeof net_out);
+    float *in = bs_arena_take(&n.device->pinned, sizeof net_in), *out = bs_arena_take(&n.device->pinned, sizeof net_in);
+    float *before = bs_arena_take(&n.device->pinned, sizeof net_in);
+    memcpy(in, net_in, sizeof net_in);
+    check(net_bind(&n, in, out, before, NET_SIZE, NET_SIZE) == BS_OK, "buffers in pinned memory");
+    memset(out, 0, sizeof net_in);
+#ifdef BS_CUDA_CPU
+    struct cuda_cpu_counts c;
+    check(bs_submit(n.session, &n.error) == BS_OK, "a first run, whose tables are written: %s", n.error.message);
+    cuda_cpu_counts_reset();
+    for (int32_t k = 0; k < 5; k++)
+        bs_submit(n.session, &n.error);
+    cuda_cpu_counts_get(&c);
+    check(c.synchronisations == 0, "5 frames of a resident model: %lld synchronisations", (long long)c.synchronisations);
+    check(c.device_allocations == 0 && c.host_allocations == 0, "and no allocation");
+    check(c.pageable_copies == 0, "and no copy from ordinary memory");
+    printf("  5 frames: %lld calls, %lld launches, %lld graph launches, %lld copies\n", (long long)c.calls, (long long)c.launches,
+           (long long)c.graph_launches, (long long)c.copies);
+#else
+    for (int32_t k = 0; k < 6; k++)
+        bs_submit(n.session, &n.error);
+#endif
+    check(bs_wait(n.session, &n.error) == BS_OK && memcmp(out, expected, sizeof expected) == 0, "the same bytes in place");
+    bs_decision went;
+    check(bs_decision_get(n.session, "route", &went) == BS_OK && went.cells == 16 && went.counts[0] + went.counts[1] + went.counts[2] + went.counts[3] == 16,
+          "what the router decided is known");
+    check(bs_wait(n.session, &n.error) == BS_OK, "waiting again does nothing");
+    net_close(&n);
+}
+
+/* Two sessions on one device, runs of both on their way at once. */
+static void test_two_sessions(void)
+{
+    static net other;
+    static float in2[NET_SIZE * NET_SIZE], out2[NET_SIZE * NET_SIZE], alone[2][NET_SIZE * NET_SIZE];
+    net_input(net_in, 21);
+    net_input(in2, 22);
+    for (int32_t k = 0; k < 2; k++) {
+        net_make(&n, 3, &on_cuda, 0);
+        net_bind(&n, k ? in2 : net_in, alone[k], net_before, NET_SIZE, NET_SIZE);
+        check(bs_run(n.session, &n.error) == BS_OK, "alone: %s", n.error.message);
+        net_close(&n);
+    }
+    memset(&n, 0, sizeof n);
+    net_plan(&n, net_graph(&n, 3), &on_cuda);
+    const bool opened = net_open(&n, (int64_t)n.sizes.device, (int64_t)n.sizes.pinned) && net_start(&n);
+    other = n;
+    other.session = NULL;
+    bs_session_desc with = {.weights = bs_weights_from_table(&n.rig.table), .device = n.device};
+    other.session = opened ? bs_session_create(&n.memory, n.plan, &with, &n.error) : NULL;
+    if (!check(other.session != NULL, "two sessions of one plan on one device: %s", n.error.message))
+        return;
+    static float before2[NET_SIZE * NET_SIZE];
+    net_bind(&n, net_in, net_out, net_before, NET_SIZE, NET_SIZE);
+    net_bind(&other, in2, out2, before2, NET_SIZE, NET_SIZE);
+    bool ok = true;
+    for (int32_t k = 0; k < 3; k++)
+        ok = ok && bs_submit(n.session, &n.error) == BS_OK && bs_submit(other.session, &n.error) == BS_OK && bs_wait(other.session, &n.error) == BS_OK &&
+             bs_wait(n.session, &n.error) == BS_OK;
+    check(ok && memcmp(net_out, alone[0], sizeof net_out) == 0 && memcmp(out2, alone[1], sizeof out2) == 0, "each gives what it gives alone");
+    bs_session_close(other.session);
+    net_close(&n);
+}
+
+#ifdef BS_CUDA_CPU
+/* Launches do not depend on the number of branches. */
+static void test_launches(void)
+{
+    int64_t launches[2];
+    for (int32_t k = 0; k < 2; k++) {
+        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = BS_ORDER_BREADTH, .lowering = BS_LOWER_STREAM};
+        struct cuda_cpu_counts c;
+        if (!check(net_make(&n, k ? 64 : 2, &d, 0), "%d branches: %s", k ? 64 : 2, n.error.message))
+            return;
+        net_input(net_in, 3);
+        bs_run(n.session, &n.error);
+        cuda_cpu_counts_reset();
+        check(bs_run(n.session, &n.error) == BS_OK, "a run");
+        cuda_cpu_counts_get(&c);
+        launches[k] = c.launches;
+        check(c.synchronisations == 1, "bs_run waits once, at its end (%lld)", (long long)c.synchronisations);
+        net_close(&n);
+    }
+    check(launches[0] == launches[1] && launches[0] > 0, "launches with 2 branches %lld, with 64 %lld", (long long)launches[0], (long long)launches[1]);
+}
+
+static void test_no_device(void)
+{
+    bs_cuda_facts facts;
+    bs_arena opened;
+    bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
+    cuda_cpu_devices(0);
+    memset(&n, 0, sizeof n);
+    check(bs_cuda_open(&opened, NULL, &n.error) == NULL && n.error.status == BS_ERROR_UNSUPPORTED, "no GPU: %s", n.error.message);
+    check(opened.used == 0 && bs_cuda_facts_get(0, &facts, &n.error) == BS_ERROR_UNSUPPORTED, "nothing is taken");
+    cuda_cpu_devices(1);
+}
+
+/* Everything from opening to closing; whether all of it went well. */
+static bool whole_life(float *out, const bs_plan_desc *d)
+{
+    bool ok = net_make(&n, 3, d, 0);
+    for (int32_t k = 0; ok && k < 3; k++)
+        ok = net_bind(&n, net_in, out, net_before, NET_SIZE, NET_SIZE) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+    net_close(&n);
+    return ok;
+}
+
+/* Each call fails once; or from then on. An error, nothing left behind, and right bytes if there was none. */
+static void test_failing_calls(int32_t lowering)
+{
+    static float good[NET_SIZE * NET_SIZE], out[NET_SIZE * NET_SIZE];
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering};
+    struct cuda_cpu_counts c;
+    net_input(net_in, 4);
+    cuda_cpu_counts_reset();
+    check(whole_life(good, &d), "a whole life: %s", n.error.message);
+    cuda_cpu_counts_get(&c);
+    const int64_t calls = c.calls;
+    int32_t silent = 0, left = 0, told = 0, survived = 0;
+    for (int32_t on = 0; on < 2; on++)
+        for (int64_t k = 1; k <= calls; k++) {
+            memset(out, 0, sizeof out);
+            n.error.message[0] = 0;
+            cuda_cpu_fail(k, on);
+            const bool ok = whole_life(out, &d);
+            cuda_cpu_fail(0, 0);
+            cuda_cpu_counts_get(&c);
+            told += !ok;
+            survived += ok;
+            silent += (ok && memcmp(out, good, sizeof good) != 0) || (!ok && !n.error.message[0]);
+            left += c.live_allocations != 0 || c.live_streams != 0 || c.live_events != 0 || c.live_graphs != 0;
+        }
+    check(silent == 0, "%s: %lld calls fail, once and from then on: %d errors, %d runs unharmed, none of them wrong", bs_lowering_name((bs_lowering)lowering),
+          (long long)calls, told, survived);
+    check(left == 0, "and nothing is left behind");
+    check(told > calls / 2, "most calls matter");
+    check(whole_life(out, &d) && memcmp(out, good, sizeof good) == 0, "afterwards all is well");
+    check(cuda_cpu_trouble() == NULL, "the API was used rightly: %s", cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
+}
+
+/* One allocation on the device, one pinned, whatever sessions do. */
+static void test_allocations(void)
+{
+    struct cuda_cpu_counts c;
+    cuda_cpu_counts_reset();
+    net_input(net_in, 2);
+    const bool ok = net_make(&n, 3, &on_cuda, 0) && bs_run(n.session, &n.error) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+    cuda_cpu_counts_get(&c);
+    check(ok && c.device_allocations == 1 && c.host_allocations == 1, "allocations: %lld on the device, %lld pinned",
+          (long long)c.device_allocations, (long long)c.host_allocations);
+    net_close(&n);
+}
+
+/* Blocks in any order, with delays in streams: the same bytes. */
+static void test_orders(void)
+{
+    static float first[NET_SIZE * NET_SIZE];
+    int32_t wrong = 0;
+    net_input(net_in, 11);
+    for (int32_t order = 0; order < 6; order++) {
+        cuda_cpu_order(order % 3, (unsigned)order);
+        cuda_cpu_delay(order < 3 ? 0 : 50, (unsigned)order);
+        wrong += !whole_life(net_out, &on_cuda);
+        if (order == 0)
+            memcpy(first, net_out, sizeof first);
+        wrong += memcmp(first, net_out, sizeof first) != 0;
+    }
+    cuda_cpu_order(0, 0);
+    cuda_cpu_delay(0, 0);
+    check(wrong == 0, "blocks forwards, backwards and in any order, streams delayed: the same bytes");
+}
+#endif
 
 int main(void)
 {
-    test_smallest();
+    test_agrees();
+    test_refusals();
+    test_same_bytes();
+    test_choose();
+    test_bad_data();
+    test_submit();
+    test_two_sessions();
+#ifdef BS_CUDA_CPU
+    test_launches();
+    test_no_device();
+    test_allocations();
+    test_orders();
+    for (int32_t l = 0; l < BS_LOWER_COUNT; l++)
+        test_failing_calls(l);
+#endif
     return check_end();
 }

@@ -13,7 +13,7 @@ typedef struct run_facts {
     const y4m_info *out;
     int64_t frames;
     double seconds;
-    double seconds_network; /* from submitting to the end */
+    double seconds_network; /* from submitting to the end; on a GPU with what the host did meanwhile */
     double seconds_waited;  /* of them the host stood still: all but nothing on a CPU */
     bool has_reference;
     double psnr, ssim; /* means over frames */
