@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 61a39121f0be460a13a7f64730779847cb4bd4236818c32ff695430d4cb6c800
+ * sha256 of the parts: 2910eeae170eec0cca249c9fb73f0d9fa3bc8ce51173f9c1db7a1e283e1fd9f3
  */
 #include "brainstorm.h"
 
@@ -1527,7 +1527,6 @@ enum {
 
 enum {
     BS_CU_CONV_JOB = 96,      /* bytes of the workspace for the job */
-    BS_CU_CONV_PIXELS = 256,  /* outputs of a tile of conv2d: 64 threads with 4 each */
     BS_CU_CONV_MOST = 20,     /* channels of a chunk: 307 pixels of a window in the workspace */
     BS_CU_TENSOR_PIXELS = 512,
     BS_CU_TENSOR_BAND = 32768 /* pixels that are numbered at once where windows are read directly */
@@ -1538,11 +1537,11 @@ enum {
 struct bs_cu_conv {
     const uint8_t *in; /* first sample of the first window */
     uint8_t *out;
-    int32_t in_dtype, in_row, in_pixel;
-    int32_t out_dtype, out_row, out_pixel;
+    int16_t in_dtype, out_dtype;
+    int32_t in_row, in_pixel, out_row, out_pixel;
     int32_t h, w; /* outputs */
-    int32_t kernel_h, kernel_w;
-    int32_t in_c, out_c; /* channels of a group */
+    int32_t kernel_h, kernel_w, stride, dilation;
+    int32_t groups, in_c, out_c; /* channels of a group */
     const uint8_t *weights;
     const float *bias;
     const bs_device_step *step;
@@ -1604,14 +1603,22 @@ static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
     s->p[BS_CU_CONV_PIXEL].i = chunk < 4 ? chunk | 1 : chunk % 8 == 0 ? chunk + 4 : chunk;
 }
 
+/* Threads for the pixels of a tile, 4 each: whole warps. */
+__host__ __device__ static inline int32_t bs_cu_conv_quads(const bs_device_step *s)
+{
+    return (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 127) / 128 * 32;
+}
+
 /* f32, windows in shared memory. False: a window is too large for it. */
 static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
 {
     bs_cu_conv_chunk(s, in_c);
-    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i))
+    const int32_t blocks = (out_c + 7) / 8, share = BS_CU_THREADS / (blocks < 4 ? blocks : 4) / 32 * 32; /* threads of a block of outputs */
+    const int32_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i;
+    if (!bs_cu_conv_cut(s, h, w, 4 * (share > 64 ? share : 64), room))
         return false;
-    const int64_t blocks = (out_c + 7) / 8, quads = (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 3) / 4;
-    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, BS_CU_THREADS / (quads > 32 ? 64 : 32)), 1);
+    const int32_t sides = BS_CU_THREADS / bs_cu_conv_quads(s);
+    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, sides), 1);
     return true;
 }
 
@@ -1685,7 +1692,6 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------------- epilogue */
 
-/* Read when it is needed, not kept. */
 __device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
 
 /* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of anything. */
@@ -1704,7 +1710,7 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
     case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
-    case BS_PRELU: e.slopes = c.bias + (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) * c.out_c + 15) / 16 * 16; break;
+    case BS_PRELU: e.slopes = c.bias + (c.groups * c.out_c + 15) / 16 * 16; break;
     case BS_CLIP:
         e.slope = 0.0f;
         e.high = param == 0.0f ? 1.0f : param;
@@ -1731,11 +1737,14 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
     c.in = x.data + ((int64_t)(y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
                      (int64_t)(y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
-    c.in_dtype = x.dtype;
+    c.stride = stride;
+    c.dilation = s->p[BS_CU_CONV_DILATION].i;
+    c.groups = groups;
+    c.in_dtype = (int16_t)x.dtype;
     c.in_row = x.stride[1];
     c.in_pixel = x.stride[2];
     c.out = y.data + ((int64_t)y.y0 * y.stride[1] + (int64_t)y.x0 * y.stride[2]) * bs_cu_bytes(y.dtype);
-    c.out_dtype = y.dtype;
+    c.out_dtype = (int16_t)y.dtype;
     c.out_row = y.stride[1];
     c.out_pixel = y.stride[2];
     c.h = y.y1 - y.y0;
@@ -1918,8 +1927,8 @@ __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv
     bs_cu_conv_piece p;
     p.pass = piece % passes;
     piece /= passes;
-    p.group = piece % bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
-    piece /= bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
+    p.group = piece % c.groups;
+    piece /= c.groups;
     p.y = piece / across * tile_h;
     p.x = piece % across * tile_w;
     p.h = min(tile_h, c.h - p.y);
@@ -1959,12 +1968,13 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
 __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
 {
     const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W);
-    return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
+    return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * c.groups;
 }
 
 __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
 {
-    return c.in + ((int64_t)(p.y * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * c.in_row + (int64_t)(p.x * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * c.in_pixel + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
+    const int64_t at = (int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel;
+    return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
 }
 
 /* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group, pass. */
@@ -1973,14 +1983,15 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
     float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
-    const int32_t quads = bs_cu_conv_p(c, BS_CU_CONV_TILE_H) * bs_cu_conv_p(c, BS_CU_CONV_TILE_W) > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
+    const int32_t quads = bs_cu_conv_quads(c.step);
+    const int32_t side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
     const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides, pieces = bs_cu_conv_tiles_of(c) * passes;
     const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
-        const int32_t width = (p.w - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_w - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1, n = p.h * p.w;
-        const int32_t height = (p.h - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_h - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1;
+        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
+        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
         const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
@@ -1990,7 +2001,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * width + (i - y * p.w) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * apart;
+            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * apart;
         }
         for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
             const int32_t channels = min(chunk, c.in_c - i);
@@ -2000,10 +2011,11 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
                 __syncthreads();
                 staged = piece / passes;
             }
+            const int32_t column = c.dilation * apart, row = width * column;
             if (active && wide == 8)
-                bs_cu_conv_sum<8>(c, window, width * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, at, w + i * 8, c.in_c * 8, channels, sum);
+                bs_cu_conv_sum<8>(c, window, row, column, at, w + i * 8, c.in_c * 8, channels, sum);
             else if (active)
-                bs_cu_conv_sum<4>(c, window, width * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, at, w + i * 4, c.in_c * 4, channels, sum);
+                bs_cu_conv_sum<4>(c, window, row, column, at, w + i * 4, c.in_c * 4, channels, sum);
         }
         if (active)
             bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
@@ -2034,17 +2046,18 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
         if (!bs_cu_conv_sound(t, s, x, y))
             continue;
         const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x;
+        const int32_t bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, bs_cu_conv_p(c, BS_CU_CONV_GROUPS) - channel);
+            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, c.groups - channel);
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
-            const uint8_t *window = c.in + ((int64_t)oy * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_row + (int64_t)ox * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_pixel + channel) * bytes;
+            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + channel) * bytes;
             float sum[8] = {};
             for (int32_t ky = 0; ky < c.kernel_h; ky++)
                 for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
-                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * bytes;
+                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {
@@ -2108,8 +2121,8 @@ __device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &
 
 /* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
 template <bool RARE>
-__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
-                                                    float d0, float d1)
+__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair,
+                                                    int32_t at, float d0, float d1)
 {
     if (at < 0 || pair.valid <= 0)
         return;
@@ -2245,7 +2258,7 @@ __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t ro
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
     for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
         const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-        table[q] = k < products ? 2 * (ky * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * row + kx * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * pixel + k - tap * c.in_c) : 0;
+        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
     }
 }
 
@@ -2290,7 +2303,8 @@ template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor(const bs_
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
-        const int32_t width = (p.w - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_w - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1, height = (p.h - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_h - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1;
+        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
+        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
         const int32_t row = apart > 0 ? width * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
         __syncthreads(); /* the last piece is done with the workspace */
@@ -2301,8 +2315,8 @@ template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor(const bs_
         __syncthreads();
         columns = width;
         v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
-        v.row = 2 * row * bs_cu_conv_p(c, BS_CU_CONV_STRIDE);
-        v.pixel = 2 * pixel * bs_cu_conv_p(c, BS_CU_CONV_STRIDE);
+        v.row = 2 * row * c.stride;
+        v.pixel = 2 * pixel * c.stride;
         v.spread = bs_cu_conv_spread(v.pixel);
         bs_cu_conv_deal<TILE>(c, v, p, apart > 0);
     }
@@ -2365,11 +2379,11 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
             const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels), group = o / c.out_c;
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const int64_t window = (int64_t)oy * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_row + (int64_t)ox * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
+            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
             float sum = 0.0f;
             for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
                 const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * bs_cu_conv_p(c, BS_CU_CONV_DILATION);
+                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
                 for (int32_t k = 0; k < c.in_c; k++)
                     sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
                                bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);

@@ -27,7 +27,9 @@ static const conv_case cases[] = {
     {"3x3 32->32 leaky", 32, 10, 14, {.out = 32, .act = BS_LEAKY_RELU, .act_param = 0.2f}, true},
     {"3x3 48->48", 48, 9, 10, {.out = 48}, true},
     {"3x3 40->36 leaky default", 40, 7, 9, {.out = 36, .act = BS_LEAKY_RELU}, true},
-    {"3x3 132->12: windows from global memory", 132, 6, 7, {.out = 12}, false},
+    {"3x3 132->12: few pixels at once", 132, 6, 7, {.out = 12}, false},
+    {"3x3 260->12: windows from global memory", 260, 6, 7, {.out = 12}, false},
+    {"3x3 500->4: too deep for products of matrices", 500, 3, 4, {.out = 4}, false},
     {"1x1 24->16", 24, 13, 11, {.out = 16, .kernel = 1}, true},
     {"1x1 4->8", 4, 8, 9, {.out = 8, .kernel = 1, .no_bias = 1}, true},
     {"1x1 6->5 clip", 6, 8, 9, {.out = 5, .kernel = 1, .act = BS_CLIP}, true},
@@ -74,9 +76,9 @@ static void test_frames(const conv_case *c)
 {
     cuda_rig r;
     build_case(&r, c, 0);
-    rig_agree(&r, &(rig_how){.tolerance = 2e-6});
+    rig_agree(&r, &(rig_how){.tolerance = 5e-6});
     rig_agree(&r, &(rig_how){.half = 1});
-    rig_agree(&r, &(rig_how){.device_conv = BS_CONV_FORCE_REFERENCE, .tolerance = 2e-6});
+    rig_agree(&r, &(rig_how){.device_conv = BS_CONV_FORCE_REFERENCE, .tolerance = 5e-6});
 }
 
 static void test_cells(const conv_case *c)
@@ -122,7 +124,7 @@ static void test_deconv(const deconv_case *c)
         for (int32_t half = 0; half < 2; half++)
             for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
                 rig_agree(&r, &(rig_how){.half = half, .order = order});
-        rig_agree(&r, &(rig_how){.device_conv = BS_CONV_FORCE_REFERENCE, .tolerance = 2e-6});
+        rig_agree(&r, &(rig_how){.device_conv = BS_CONV_FORCE_REFERENCE, .tolerance = 5e-6});
     }
 }
 
