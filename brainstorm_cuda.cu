@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 348a62720a8d47b4aa8e74829711e3ba15868d6ea4b4c969a345825d4193a549
+ * sha256 of the parts: 3abbec6a5db50409ce4c52389c0b563fe8d28ff77ebc9768818d1bdbcdac38ce
  */
 #include "brainstorm.h"
 
@@ -2543,7 +2543,8 @@ struct bs_cu_attend_side {
 struct bs_cu_attend_job {
     bs_cu_attend_side k, v;
     const uint8_t *q;
-    int32_t q_type, q_step, n, past, low, position, window;
+    uint8_t *out;
+    int32_t q_type, q_step, out_type, out_step, n, past, low, position, window;
     float scale, slope;
 };
 
@@ -2567,7 +2568,7 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
 
 __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row, int32_t head)
 {
-    const bs_device_operand *q = bs_cu_in(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
     const int32_t segment = bs_cu_segment_find(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
     bs_cu_attend_job j;
@@ -2575,6 +2576,9 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
     j.q_type = q->dtype;
     j.q_step = q->stride[0];
+    j.out = bs_cu_row(t, o, row) + (int64_t)head * j.n * o->stride[0] * bs_cu_bytes(o->dtype);
+    j.out_type = o->dtype;
+    j.out_step = o->stride[0];
     j.past = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
     j.position = j.past + (row - first_row);
     j.window = window ? window->dim[1] : j.position + 1;
@@ -2611,7 +2615,7 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     int32_t i = 0;
     if (bs_cu_attend_quads(j.q, j.q_type, j.q_step) && bs_cu_attend_quads(k, type, step))
-#pragma unroll 4
+#pragma unroll 2
         for (; i + 4 <= j.n; i += 4) {
             const float4 a = bs_cu_attend_quad(j.q, j.q_type, i), b = bs_cu_attend_quad(k, type, i);
             sum.x = fmaf(a.x, b.x, sum.x);
@@ -2694,7 +2698,7 @@ __device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, co
 }
 
 /* Elements from .. from + 128 of one row and head. */
-__device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from, const bs_device_operand *o, uint8_t *out)
+__device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from)
 {
     float *partial = reinterpret_cast<float *>(t.workspace);
     const int32_t warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5, last = j.position / 32;
@@ -2710,22 +2714,20 @@ __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job 
     for (int32_t i = 0; i < 2; i++) {
         const int32_t element = (int32_t)(threadIdx.x + i * blockDim.x);
         if (element < BS_CU_ATTEND_ELEMENTS && from + element < j.n)
-            bs_cu_put(out, o->dtype, (int64_t)(from + element) * o->stride[0], state.value[i] / state.sum);
+            bs_cu_put(j.out, j.out_type, (int64_t)(from + element) * j.out_step, state.value[i] / state.sum);
     }
 }
 
 __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *o = bs_cu_out(t, s, 0);
     bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1; /* registers are for the sums */
     for (int32_t r = w.row; r < w.row + w.rows; r++)
         for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
             if (threadIdx.x == 0)
                 *job = bs_cu_attend_job_of(t, s, r, head);
             __syncthreads();
-            uint8_t *out = bs_cu_row(t, o, r) + (int64_t)head * job->n * o->stride[0] * bs_cu_bytes(o->dtype);
             for (int32_t from = 0; from < job->n; from += BS_CU_ATTEND_ELEMENTS)
-                bs_cu_attend(t, *job, from, o, out);
+                bs_cu_attend(t, *job, from);
             __syncthreads();
         }
 }
@@ -3815,7 +3817,7 @@ template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lin
 template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
     const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
-#pragma unroll 2
+#pragma unroll 1
     for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
         float4 a[ROWS], b[4];
 #pragma unroll
@@ -4153,13 +4155,12 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
 /* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
 template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
 {
-    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH), threads = (int32_t)blockDim.x;
-    const int32_t steps = depth * ((end - first + BS_CU_FEW_COLUMNS - 1) / BS_CU_FEW_COLUMNS);
+    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     bs_cu_linear_find(t, j, line, count);
     __syncthreads();
-    for (int32_t i = 1 - BS_CU_FEW_STAGES; i < steps; i++) {
+    for (int32_t i = 1 - BS_CU_FEW_STAGES; first < end; i++) {
         if (i >= 0) {
             bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
             __syncthreads();
@@ -4183,7 +4184,7 @@ template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += BS_CU_FEW_COLUMNS;
-            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
+            turn = turn + 32 >= (int32_t)blockDim.x ? turn + 32 - (int32_t)blockDim.x : turn + 32;
         }
     }
     __syncthreads();

@@ -269,13 +269,12 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
 /* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
 template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
 {
-    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH), threads = (int32_t)blockDim.x;
-    const int32_t steps = depth * ((end - first + BS_CU_FEW_COLUMNS - 1) / BS_CU_FEW_COLUMNS);
+    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     bs_cu_linear_find(t, j, line, count);
     __syncthreads();
-    for (int32_t i = 1 - BS_CU_FEW_STAGES; i < steps; i++) {
+    for (int32_t i = 1 - BS_CU_FEW_STAGES; first < end; i++) {
         if (i >= 0) {
             bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
             __syncthreads();
@@ -299,7 +298,7 @@ template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += BS_CU_FEW_COLUMNS;
-            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
+            turn = turn + 32 >= (int32_t)blockDim.x ? turn + 32 - (int32_t)blockDim.x : turn + 32;
         }
     }
     __syncthreads();
