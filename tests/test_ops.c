@@ -148,6 +148,7 @@ BUILD(concat_3, bs_concat(g, x, 3, 0))
 BUILD(concat_width, bs_concat(g, x, 2, -1))
 BUILD(concat_height, bs_concat(g, x, 2, 1))
 BUILD(slice_01, bs_slice(g, x[0], &(bs_slice_desc){.axis = 0, .start = 1, .length = 1}))
+BUILD(slice_from_4, bs_slice(g, x[0], &(bs_slice_desc){.axis = 0, .start = 4}))
 BUILD(slice_13, bs_slice(g, x[0], &(bs_slice_desc){.axis = 1, .start = 1, .length = 2}))
 BUILD(slice_rest, bs_slice(g, x[0], &(bs_slice_desc){.axis = 2, .start = 2}))
 BUILD(reshape_15, bs_reshape(g, x[0], BS_SHAPE2(-1, 15)))
@@ -588,6 +589,19 @@ static const patch_case patch_cases[] = {
     {"bicubic u8", bicubic_codes, BS_U8, 1, 1, 8, 21, 19, false},
     {"bicubic u16", bicubic_u10, BS_U16, 2, 1, 8, 21, 19, false},
     {"bicubic u16 x3", bicubic_codes_3, BS_U16, 1, 1, 8, 21, 19, false},
+    {"add 16", add, BS_F32, 16, 2, 8, 21, 19, false},
+    {"relu 8", act_relu, BS_F32, 8, 1, 16, 37, 29, false},
+    {"prelu 12", prelu, BS_F32, 12, 1, 8, 21, 19, false},
+    {"batch_norm 8", batch_norm, BS_F32, 8, 1, 8, 21, 19, false},
+    {"convert 4", to_f32_255, BS_U8, 4, 1, 8, 21, 19, false},
+    {"convert 16 to u10", to_u10, BS_F32, 16, 1, 8, 21, 19, false},
+    {"concat 4", concat_3, BS_U16, 4, 3, 8, 21, 19, false},
+    {"concat 8", concat_3, BS_F32, 8, 3, 8, 21, 19, false},
+    {"slice 8", slice_from_4, BS_F32, 12, 1, 8, 21, 19, false},
+    {"reduce 40 channels", reduce_sum, BS_F32, 40, 1, 8, 21, 19, false},
+    {"pool 8", pool_average_pad, BS_F32, 8, 1, 16, 37, 33, false},
+    {"pool max 4", pool_max, BS_F32, 4, 1, 16, 37, 33, false},
+    {"bicubic 4", bicubic_codes, BS_F32, 4, 1, 8, 21, 19, false},
     {"global pool", pool_global, BS_F32, 70, 1, 8, 21, 19, true},
     {"global max", pool_global_max, BS_F32, 3, 1, 8, 21, 19, true},
     {"patch_features", features, BS_U8, 1, 2, 8, 21, 19, true},

@@ -73,10 +73,10 @@ template <typename F> __device__ inline void bs_cu_binary_run(const bs_cu_tile &
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
             v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_binary<F> each = {v[1].data, v[2].data, v[0].data, v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.a, bs_cu_bytes(each.a_type)) &&
-                          (each.same || bs_cu_walk_fours(k, 2, each.b, bs_cu_bytes(each.b_type)));
+        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0], v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.a_type)) &&
+                          (each.same || bs_cu_walk_fours(k, 2, bs_cu_bytes(each.b_type)));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);

@@ -95,9 +95,9 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_conversion each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.to)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.from));
+        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);

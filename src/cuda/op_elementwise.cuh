@@ -64,9 +64,9 @@ template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_unary<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        const bs_cu_unary<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -150,9 +150,9 @@ __device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_devic
         v[2].stride[0] = 1;
         v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_channelwise<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, a, b, f};
-        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, a, b, f};
+        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);

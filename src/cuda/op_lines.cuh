@@ -28,17 +28,16 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
 
-/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, the line's
- * own with one place. */
+/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without the
+ * line's own. */
 struct bs_cu_lines {
     const uint8_t *x;
     uint8_t *y, *z;
     int32_t x_type, y_type;
     int32_t n, x_step, y_step, z_step; /* along a line */
     int32_t lane, lanes;
-    int32_t count[4];
-    int32_t step[3][4]; /* operand, results */
-    int64_t at[3];
+    int32_t count[3];
+    int32_t step[3][3]; /* operand, results */
 };
 
 __device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
@@ -56,12 +55,18 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
         y->stride[d] = d == axis ? 0 : y->stride[d];
 }
 
+/* Axis a, from 1 on, of those that are left when axis `own` of a walk is the line. */
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own, int32_t a, int32_t none)
+{
+    return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
+}
+
 /* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole values. */
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z, int32_t axis, int32_t lanes)
 {
     const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
-    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0;
-    int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0, own = x.rank != 3 ? axis + 4 - x.rank : axis == 0 ? 3 : axis;
+    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
     bs_cu_view v[3] = {x, y, z};
     bs_cu_lines k;
     bs_cu_lines_widen(&v[1], x.rank, axis);
@@ -71,46 +76,44 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.y_step = bs_cu_along(v[1].stride, axis);
     k.z_step = bs_cu_along(v[2].stride, axis);
 #pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
-        extent[d] = d == axis ? 1 : extent[d];
-#pragma unroll
-    for (int32_t a = 0; a < 4; a++)
-        k.count[a] = bs_cu_on_axis(extent, x.rank, true, a, 1);
+    for (int32_t a = 0; a < 3; a++)
+        k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
-        k.at[i] = (int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2];
+        v[i].data += ((int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2]) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
-        for (int32_t a = 0; a < 4; a++)
-            k.step[i][a] = bs_cu_on_axis(v[i].stride, x.rank, true, a, 0);
+        for (int32_t a = 0; a < 3; a++)
+            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
     }
-    k.x = x.data;
-    k.y = y.data;
-    k.z = z.data;
+    k.x = v[0].data;
+    k.y = v[1].data;
+    k.z = v[2].data;
     k.x_type = x.dtype;
     k.y_type = y.dtype;
     k.lanes = lanes;
-    k.lane = lanes == 32 ? (int32_t)threadIdx.x % 32 : 0;
+    k.lane = (int32_t)threadIdx.x & (lanes - 1);
     return k;
 }
 
-/* Calls E::line(step, lines, at) for every line; a warp's lanes together. */
-template <typename E> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
+template <typename E, int N> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0), *more = bs_cu_out(t, s, s->n_out - 1);
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bs_cu_deal d = bs_cu_deal_out(w, in->rank == 3, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
+    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, out, r);
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, in, r), y, bs_cu_open(t, more, r), s->p[BS_CU_AXIS].i, lanes);
-        const int32_t n1 = k.count[1], n2 = k.count[2], n3 = k.count[3], n = k.count[0] * n1 * n2 * n3;
-        if (w.part == 0 && in->rank == 3)
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0 && image)
             bs_cu_zero_margin(y);
+        const bs_cu_view z = N == 3 ? bs_cu_open(t, bs_cu_out(t, s, 1), r) : y;
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
+        const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
-            const int32_t d3 = l % n3, d2 = l / n3 % n2, d1 = l / n3 / n2 % n1, d0 = l / n3 / n2 / n1;
-            int64_t at[3];
+            const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
+            int64_t at[N];
 #pragma unroll
-            for (int32_t i = 0; i < 3; i++)
-                at[i] = k.at[i] + (int64_t)d3 * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+            for (int32_t i = 0; i < N; i++)
+                at[i] = (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
             E::line(t, s, k, at);
         }
     }
@@ -159,7 +162,7 @@ static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_
 
 /* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
 struct bs_cu_softmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -175,7 +178,7 @@ struct bs_cu_softmax_line {
     }
 };
 
-__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line>(t, s, w); }
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w); }
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
 
@@ -189,9 +192,8 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_layer_norm_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
-        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s)), *bias = weight + s->p[1].i;
         const float count = (float)k.n;
         float mean = 0.0f, variance = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
@@ -202,14 +204,15 @@ struct bs_cu_layer_norm_line {
             variance += d * d;
         }
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
+        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + bias[i]);
+            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + weight[i + s->p[1].i]);
     }
 };
 
 __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_lines_run<bs_cu_layer_norm_line>(t, s, w);
+    bs_cu_lines_run<bs_cu_layer_norm_line, 2>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------ reduce */
@@ -221,7 +224,7 @@ static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_reduce_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         const int32_t kind = s->p[0].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
@@ -239,22 +242,30 @@ struct bs_cu_reduce_line {
 
 __device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_lines_run<bs_cu_reduce_line>(t, s, w);
+    bs_cu_lines_run<bs_cu_reduce_line, 2>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------ argmax */
 
 static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1); }
 
-/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
-template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, T (*get)(const bs_cu_lines &, int64_t, int32_t), int64_t at)
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v) { *v = bs_cu_line_get(k, at, i); }
+
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, int32_t *v)
 {
-    T best = get(k, at, 0);
+    *v = reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
+}
+
+/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
+template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, int64_t at)
+{
+    T best, v;
     int32_t index = 0;
+    bs_cu_line_take(k, at, 0, &best);
     if (!(best == best))
         return 0;
     for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-        const T v = get(k, at, i);
+        bs_cu_line_take(k, at, i, &v);
         index = v > best ? i : index;
         best = v > best ? v : best;
     }
@@ -269,21 +280,16 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
     return index;
 }
 
-__device__ __forceinline__ int32_t bs_cu_line_int(const bs_cu_lines &k, int64_t at, int32_t i)
-{
-    return reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
-}
-
 struct bs_cu_argmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
     {
-        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, bs_cu_line_int, at[0]) : bs_cu_argmax_of<float>(k, bs_cu_line_get, at[0]);
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0]) : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
     }
 };
 
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line>(t, s, w); }
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w); }
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
@@ -338,6 +344,6 @@ struct bs_cu_topk_line {
     }
 };
 
-__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line>(t, s, w); }
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w); }
 
 #endif

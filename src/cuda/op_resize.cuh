@@ -91,7 +91,7 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases, const bs_cu_view &x, const bs_cu_view &y,
                                           const bs_cu_scan &k)
 {
-    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = (k.y + 64 * factor) / factor - 64, gx = (k.x + 64 * factor) / factor - 64;
+    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
     const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;

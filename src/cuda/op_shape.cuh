@@ -255,14 +255,6 @@ static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *
     bs_cu_cut(n, s);
 }
 
-/* floor(v / r), by a shift where r is a power of two; r <= 64 x 64. */
-__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
-{
-    if ((r & (r - 1)) == 0)
-        return v >> (31 - __clz(r));
-    return v >= 0 ? v / r : -1 - (-1 - v) / r;
-}
-
 /* Goes over the result, so that it is written in order. */
 __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
@@ -320,8 +312,8 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
     const bs_cu_walk<2> k = bs_cu_walk_over(row);
     const bs_cu_copy copy = bs_cu_copy_between(y, table);
     const bool line = k.count[2] == 1 && k.count[1] == 1 && k.count[0] == 1;
-    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) &&
-                      bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
+                      bs_cu_walk_fours(k, 1, copy.from_bytes);
     const int32_t unit = four ? 4 : 1, units = k.count[3] / unit * k.count[2] * k.count[1] * k.count[0];
     /* m, i: row of the result, and unit of the row, without dividing again */
     int32_t m = units > 0 ? index / units : y.dim[0], i = units > 0 ? index % units : 0;
@@ -332,7 +324,7 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
         }
-        int64_t at[2] = {(int64_t)m * y.stride[0] + k.at[0], (int64_t)from * table.stride[0] + k.at[1]};
+        int64_t at[2] = {(int64_t)m * y.stride[0], (int64_t)from * table.stride[0]};
         const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2, i1 = line ? 0 : i / c3 / c2;
 #pragma unroll
         for (int32_t o = 0; o < 2; o++)

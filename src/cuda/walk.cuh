@@ -145,11 +145,11 @@ __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int
 
 /* --------------------------------------------------------------------------------------------------- walk */
 
-/* Four axes, the last one moves fastest; at: of the first element. Operand 0 is the output. */
+/* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
 template <int N> struct bs_cu_walk {
     int32_t count[4];
     int32_t step[N][4]; /* elements */
-    int64_t at[N];
+    uint8_t *begin[N];
 };
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
@@ -195,7 +195,7 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
         k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
-        k.at[i] = o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0;
+        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -207,43 +207,41 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 }
 
 /* Whether operand i moves by one along lines, and begins each at an aligned four. */
-template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, const uint8_t *data, int32_t bytes)
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, int32_t bytes)
 {
-    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(data, bytes, k.at[i]);
+    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(k.begin[i], bytes, 0);
 }
 
-/* Visits what is dealt to this thread: each.four(at) where four(s) is true of the lines, else each.one(at). */
+/* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
+ * offsets from where operands begin. The first axis
+ * is one of four dimensions that do not fold: it goes around the others. */
 template <int N, typename E>
 __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads, const E &each)
 {
-    const int32_t unit = four ? 4 : 1, n1 = k.count[1], n2 = k.count[2], n3 = k.count[3] / unit;
-    if (k.count[0] <= 0 || n1 <= 0 || n2 <= 0 || n3 <= 0)
+    const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
+    if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
         return;
-    int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2 % n1, d0 = index / n3 / n2 / n1;
-    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2 % n1, s0 = threads / n3 / n2 / n1;
-    int64_t at[N];
+    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2;
+    for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
+        int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2;
+        while (d1 < k.count[1]) {
+            int64_t at[N];
 #pragma unroll
-    for (int32_t i = 0; i < N; i++)
-        at[i] = k.at[i] + (int64_t)d3 * (k.step[i][3] * unit) + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
-    while (d0 < k.count[0]) {
-        if (four)
-            each.four(at);
-        else
-            each.one(at);
-        d3 += s3;
-        const int32_t carry3 = d3 >= n3;
-        d3 -= carry3 ? n3 : 0;
-        d2 += s2 + carry3;
-        const int32_t carry2 = d2 >= n2;
-        d2 -= carry2 ? n2 : 0;
-        d1 += s1 + carry2;
-        const int32_t carry1 = d1 >= n1;
-        d1 -= carry1 ? n1 : 0;
-        d0 += s0 + carry1;
-#pragma unroll
-        for (int32_t i = 0; i < N; i++)
-            at[i] += (int64_t)(s3 - (carry3 ? n3 : 0)) * (k.step[i][3] * unit) + (int64_t)(s2 + carry3 - (carry2 ? n2 : 0)) * k.step[i][2] +
-                     (int64_t)(s1 + carry2 - (carry1 ? n1 : 0)) * k.step[i][1] + (int64_t)(s0 + carry1) * k.step[i][0];
+            for (int32_t i = 0; i < N; i++)
+                at[i] = (int64_t)(d3 * unit) * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] +
+                        (int64_t)d0 * k.step[i][0];
+            if (four)
+                each.four(at);
+            else
+                each.one(at);
+            d3 += s3;
+            const int32_t carry3 = d3 >= n3;
+            d3 -= carry3 ? n3 : 0;
+            d2 += s2 + carry3;
+            const int32_t carry2 = d2 >= n2;
+            d2 -= carry2 ? n2 : 0;
+            d1 += s1 + carry2;
+        }
     }
 }
 
@@ -282,12 +280,22 @@ __device__ __forceinline__ bs_cu_copy bs_cu_copy_between(const bs_cu_view &to, c
 __device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, int32_t threads)
 {
     const bs_cu_walk<2> k = bs_cu_walk_over(v);
-    const bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
-    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
+    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from_bytes);
+    copy.to = k.begin[0];
+    copy.from = k.begin[1];
     bs_cu_walk_run(k, four, index, threads, copy);
 }
 
 /* --------------------------------------------------------------------------------------------------- scan */
+
+/* floor(v / r), by a shift where r is a power of two. */
+__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
+{
+    if ((r & (r - 1)) == 0)
+        return v >> (31 - __clz(r));
+    return v >= 0 ? v / r : -1 - (-1 - v) / r;
+}
 
 /* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it is. */
 struct bs_cu_scan {

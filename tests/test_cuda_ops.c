@@ -1,0 +1,395 @@
+/* test_cuda_ops.c - every op that is no convolution or matrix product: the device against the plain reference.
+ *
+ * Each op runs on rows, on whole images, and on cells with a margin around them (pooling that follows asks for it) in a
+ * frame that does not divide into cells; breadth first and in tiles, stored in f32 and in f16. Numbers of channels are
+ * those that go in fours, and others. */
+#include "cuda_rig.h"
+
+typedef bs_value (*builder)(bs_graph *g, const bs_value *x);
+
+#define BUILD(function, expression)                                    \
+    static bs_value function(bs_graph *g, const bs_value *x)           \
+    {                                                                  \
+        return expression;                                             \
+    }
+BUILD(relu, bs_activation(g, x[0], BS_RELU, 0))
+BUILD(leaky, bs_activation(g, x[0], BS_LEAKY_RELU, 0.2f))
+BUILD(sigmoid, bs_activation(g, x[0], BS_SIGMOID, 0))
+BUILD(tanh_of, bs_activation(g, x[0], BS_TANH, 0))
+BUILD(gelu, bs_activation(g, x[0], BS_GELU, 0))
+BUILD(silu, bs_activation(g, x[0], BS_SILU, 0))
+BUILD(clip_act, bs_activation(g, x[0], BS_CLIP, 0.4f))
+BUILD(prelu, bs_prelu(g, x[0], "slopes"))
+BUILD(clip, bs_clip(g, x[0], -0.5f, 0.7f))
+BUILD(affine, bs_affine(g, x[0], 2.5f, -0.75f))
+BUILD(batch_norm, bs_batch_norm(g, x[0], &(bs_norm_desc){.name = "norm"}))
+BUILD(add, bs_add(g, x[0], x[1]))
+BUILD(sub, bs_sub(g, x[0], x[1]))
+BUILD(mul, bs_mul(g, x[0], x[1]))
+BUILD(mul_first, bs_mul(g, x[0], bs_slice(g, x[1], &(bs_slice_desc){.axis = 0, .length = 1})))
+BUILD(mul_mean, bs_mul(g, x[0], bs_reduce(g, x[1], &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = 0, .keep = 1})))
+BUILD(to_u8, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_U8, .scale = 200.0f}))
+BUILD(to_u10, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_U16, .scale = 1100.0f, .code_bits = 10}))
+BUILD(to_i8, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_I8, .scale = 150.0f}))
+BUILD(to_i32, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_I32, .scale = 1e5f}))
+BUILD(to_f16, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_F16}))
+BUILD(to_bf16, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_BF16}))
+BUILD(to_f32, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_F32, .scale = 1.0f / 255.0f}))
+BUILD(concat, bs_concat(g, x, 2, 0))
+BUILD(concat_last, bs_concat(g, x, 2, -1))
+BUILD(slice, bs_slice(g, x[0], &(bs_slice_desc){.start = 1}))
+BUILD(slice_first, bs_slice(g, x[0], &(bs_slice_desc){.length = 3}))
+BUILD(slice_last, bs_slice(g, x[0], &(bs_slice_desc){.axis = -1, .start = 1, .length = 4}))
+BUILD(reshape, bs_reshape(g, x[0], BS_SHAPE2(-1, 2)))
+BUILD(transpose, bs_transpose(g, x[0], NULL))
+BUILD(transpose_201, bs_transpose(g, x[0], &(bs_transpose_desc){.order = {2, 0, 1}}))
+BUILD(pad_value, bs_pad(g, x[0], &(bs_pad_desc){.top = 1, .bottom = 2, .left = 3, .value = 1.5f}))
+BUILD(pad_edge, bs_pad(g, x[0], &(bs_pad_desc){.bottom = 3, .left = 2, .right = 1, .edge = 1}))
+BUILD(softmax, bs_softmax(g, x[0]))
+BUILD(layer_norm, bs_layer_norm(g, x[0], &(bs_norm_desc){.name = "norm"}))
+BUILD(reduce_sum, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_SUM, .axis = 0, .keep = 1}))
+BUILD(reduce_mean, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = -1}))
+BUILD(reduce_max, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .axis = 1}))
+BUILD(reduce_min, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MIN, .axis = 0}))
+BUILD(argmax, bs_argmax(g, x[0]))
+BUILD(topk_values, bs_topk(g, x[0], 5, NULL))
+static bs_value topk_indices(bs_graph *g, const bs_value *x)
+{
+    bs_value indices;
+    bs_topk(g, x[0], 5, &indices);
+    return indices;
+}
+BUILD(shuffle, bs_pixel_shuffle(g, x[0], 2))
+BUILD(unshuffle, bs_pixel_unshuffle(g, x[0], 2))
+#define POOL(...) bs_pool2d(g, x[0], &(bs_pool2d_desc){__VA_ARGS__})
+BUILD(pool, POOL(.kind = BS_POOL_AVERAGE))
+BUILD(pool_pad, POOL(.kernel = 3, .stride = 2, .pad = 1))
+BUILD(pool_count, POOL(.kernel = 3, .stride = 1, .pad = 1, .count_pad = 1))
+BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .pad = 1))
+BUILD(pool_global, POOL(.global = 1))
+BUILD(pool_global_max, POOL(.kind = BS_POOL_MAX, .global = 1))
+#undef POOL
+#define RESIZE(...) bs_resize(g, x[0], &(bs_resize_desc){__VA_ARGS__})
+BUILD(nearest_3, RESIZE(.kind = BS_RESIZE_NEAREST, .factor = 3))
+BUILD(bilinear_2, RESIZE(.kind = BS_RESIZE_BILINEAR))
+BUILD(bilinear_3, RESIZE(.kind = BS_RESIZE_BILINEAR, .factor = 3))
+BUILD(bicubic_2, RESIZE(.kind = BS_RESIZE_BICUBIC))
+BUILD(bicubic_75, RESIZE(.kind = BS_RESIZE_BICUBIC, .cubic_a = -0.75f))
+BUILD(bicubic_4, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 4))
+BUILD(bicubic_u10, RESIZE(.kind = BS_RESIZE_BICUBIC, .code_bits = 10))
+BUILD(bicubic_u10_3, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 3, .code_bits = 10))
+#undef RESIZE
+BUILD(features, bs_patch_features(g, x[0], x[1], NULL))
+BUILD(features_alone, bs_patch_features(g, x[0], (bs_value){0}, &(bs_patch_features_desc){.buckets = 128}))
+
+enum { ROOT = 1, ROWS = 2, CELLS = 4, CODES = 8 /* u8 and u16 too */, INTEGERS = 16 /* i32 too */, ONLY_CODES = 32 };
+
+typedef struct op_case {
+    const char *name;
+    builder build;
+    int32_t where;
+    double half; /* tolerance when values are stored in f16; 0: as usual; < 0: what it gives may be quite different */
+} op_case;
+
+static const op_case cases[] = {
+    {"relu", relu, ROOT | ROWS | CELLS, 0},
+    {"leaky relu", leaky, ROOT | CELLS, 0},
+    {"sigmoid", sigmoid, ROWS | CELLS, 0},
+    {"tanh", tanh_of, ROWS | CELLS, 0},
+    {"gelu", gelu, ROWS | CELLS, 0},
+    {"silu", silu, ROWS | CELLS, 0},
+    {"clipped", clip_act, ROWS | CELLS, 0},
+    {"prelu", prelu, ROOT | ROWS | CELLS, 0},
+    {"clip", clip, ROOT | ROWS | CELLS, 0},
+    {"affine", affine, ROOT | ROWS | CELLS, 0},
+    {"batch_norm", batch_norm, ROOT | ROWS | CELLS, 0},
+    {"add", add, ROOT | ROWS | CELLS | INTEGERS, 0},
+    {"sub", sub, ROOT | ROWS | CELLS | INTEGERS, 0},
+    {"mul", mul, ROOT | ROWS | CELLS | INTEGERS, 0},
+    {"mul by a plane", mul_first, ROOT | ROWS | CELLS, 0},
+    {"mul by a mean", mul_mean, ROOT | ROWS | CELLS, 0},
+    {"convert to u8", to_u8, ROOT | ROWS | CELLS | CODES, 8e-3},
+    {"convert to u10", to_u10, ROOT | ROWS | CELLS | CODES, 5e-3},
+    {"convert to i8", to_i8, ROOT | CELLS | CODES, 1e-2},
+    {"convert to i32", to_i32, ROOT | CELLS | CODES, 0},
+    {"convert to f16", to_f16, ROOT | ROWS | CODES, 0},
+    {"convert to bf16", to_bf16, ROOT | CELLS, 1e-2},
+    {"convert to f32", to_f32, ROOT | ROWS | CELLS | CODES, 0},
+    {"concat", concat, ROOT | ROWS | CELLS | CODES, 0},
+    {"concat along the last", concat_last, ROOT | ROWS, 0},
+    {"slice", slice, ROOT | ROWS | CELLS | CODES, 0},
+    {"slice at the beginning", slice_first, ROOT | ROWS | CELLS, 0},
+    {"slice of the last", slice_last, ROOT | ROWS | CODES, 0},
+    {"reshape", reshape, ROOT | ROWS | CODES, 0},
+    {"transpose", transpose, ROOT | ROWS | CODES, 0},
+    {"softmax", softmax, ROOT | ROWS, 0},
+    {"layer_norm", layer_norm, ROOT | ROWS, 5e-3},
+    {"reduce: sum of channels", reduce_sum, ROOT | ROWS | CELLS, 0},
+    {"reduce: mean of the last", reduce_mean, ROOT | ROWS, 4e-3},
+    {"reduce: minimum", reduce_min, ROOT | ROWS, 0},
+    {"argmax", argmax, ROOT | ROWS | INTEGERS, -1},
+    {"topk", topk_values, ROOT | ROWS, 0},
+    {"topk, indices", topk_indices, ROOT | ROWS, -1},
+};
+
+/* Of images only. */
+static const op_case image_cases[] = {
+    {"transpose 2 0 1", transpose_201, ROOT | CODES, 0},
+    {"pad by a value", pad_value, ROOT | CODES, 0},
+    {"pad by the edge", pad_edge, ROOT | CODES, 0},
+    {"reduce: maximum of a dimension", reduce_max, ROOT, 0},
+    {"pixel_shuffle", shuffle, ROOT | CELLS | CODES, 0},
+    {"pixel_unshuffle", unshuffle, ROOT | CELLS | CODES, 0},
+    {"pool2d", pool, ROOT | CELLS, 0},
+    {"pool2d padded", pool_pad, ROOT | CELLS, 0},
+    {"pool2d that counts padding", pool_count, ROOT | CELLS, 0},
+    {"pool2d maximum", pool_max, ROOT | CELLS, 0},
+    {"pool2d global", pool_global, ROOT | CELLS, 5e-3},
+    {"pool2d global maximum", pool_global_max, ROOT | CELLS, 0},
+    {"resize nearest", nearest_3, ROOT | CELLS | CODES, 0},
+    {"resize bilinear", bilinear_2, ROOT | CELLS | CODES, 0},
+    {"resize bilinear x3", bilinear_3, ROOT | CELLS | CODES, 0},
+    {"resize bicubic", bicubic_2, ROOT | CELLS | CODES, 0},
+    {"resize bicubic a", bicubic_75, ROOT | CELLS | CODES, 0},
+    {"resize bicubic x4", bicubic_4, ROOT | CELLS | CODES, 0},
+    {"resize bicubic u10", bicubic_u10, ROOT | CELLS | CODES, 0},
+    {"resize bicubic x3 u10", bicubic_u10_3, ROOT | CELLS | CODES, 0},
+    {"patch_features", features, ROOT | CELLS | CODES | ONLY_CODES, 0},
+    {"patch_features alone", features_alone, ROOT | CELLS | CODES | ONLY_CODES, 0},
+};
+
+static const bs_dtype code_types[] = {BS_F32, BS_U8, BS_U16, BS_I32};
+
+static bool takes(const op_case *c, bs_dtype dtype)
+{
+    return dtype == BS_F32 ? !(c->where & ONLY_CODES) : dtype == BS_I32 ? (c->where & INTEGERS) != 0 : (c->where & CODES) != 0;
+}
+
+/* Breadth first and in tiles, f32 and f16. */
+static void agree(cuda_rig *r, const op_case *c, int32_t patch_size)
+{
+    for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
+        for (int32_t half = 0; half <= (c->half >= 0); half++)
+            rig_agree(r, &(rig_how){.order = order, .half = half, .patch_size = patch_size, .tolerance = half ? c->half : 0});
+}
+
+/* A value that the plan stores itself, so that it may be f16. */
+static bs_value stored(bs_graph *g, bs_value x, bs_dtype dtype) { return dtype == BS_F32 ? bs_affine(g, x, 0.9f, 0.01f) : x; }
+
+static void test_root(const op_case *c, bs_dtype dtype, bs_shape shape)
+{
+    cuda_rig r;
+    char name[100];
+    snprintf(name, sizeof name, "%s of a root %s", c->name, bs_dtype_name(dtype));
+    bs_graph *g = rig_begin(&r, name);
+    const bs_value x[2] = {stored(g, bs_input(g, "x", dtype, shape), dtype), bs_input(g, "y", dtype, shape)};
+    bs_output(g, "z", c->build(g, x));
+    agree(&r, c, 0);
+}
+
+/* `rows` rows of a shape. */
+static void test_rows(const op_case *c, bs_dtype dtype, int32_t rows, bs_shape shape)
+{
+    cuda_rig r;
+    char name[100];
+    bs_shape all = {shape.rank + 1, {rows}};
+    for (int32_t d = 0; d < shape.rank; d++)
+        all.dim[d + 1] = shape.dim[d];
+    snprintf(name, sizeof name, "%s of %d rows %s", c->name, rows, bs_dtype_name(dtype));
+    bs_graph *g = rig_begin(&r, name);
+    const bs_value seen = bs_rows(g, bs_input(g, "x", dtype, all), (bs_value){0});
+    const bs_value x[2] = {stored(g, seen, dtype), bs_rows(g, bs_input(g, "y", dtype, all), seen)};
+    bs_output(g, "z", bs_collect(g, c->build(g, x)));
+    agree(&r, c, 0);
+}
+
+/* Cells of a frame of 21 x 19 (or even extents), and whatever the op gives smoothed: it is wanted with a margin. */
+static void test_cells(const op_case *c, bs_dtype dtype, int32_t channels, bool even)
+{
+    cuda_rig r;
+    char name[100];
+    snprintf(name, sizeof name, "%s of cells [%d] %s", c->name, channels, bs_dtype_name(dtype));
+    bs_graph *g = rig_begin(&r, name);
+    const bs_shape shape = BS_SHAPE3(channels, even ? 22 : 21, even ? 18 : 19);
+    const bs_value seen = bs_patches(g, bs_input(g, "x", dtype, shape), &(bs_patches_desc){.size = 8});
+    const bs_value x[2] = {stored(g, seen, dtype), bs_patches(g, bs_input(g, "y", dtype, shape), &(bs_patches_desc){.size = 8, .like = seen.id})};
+    const bs_value z = c->build(g, x);
+    const bs_value_info *v = bs_value_get(g, z.id);
+    if (z.id && v->rank != 3) {
+        bs_output(g, "z", bs_collect(g, z));
+    } else {
+        bs_output(g, "z", bs_assemble(g, z));
+        if (z.id && v->dtype == BS_F32)
+            bs_output(g, "smooth", bs_assemble(g, bs_pool2d(g, z, &(bs_pool2d_desc){.kernel = 3, .stride = 1, .pad = 1})));
+    }
+    agree(&r, c, 0);
+}
+
+static void test_case(const op_case *c, bool image)
+{
+    for (size_t k = 0; k < sizeof code_types / sizeof *code_types; k++) {
+        const bs_dtype dtype = code_types[k];
+        if (!takes(c, dtype))
+            continue;
+        if (c->where & ROOT && !image) {
+            test_root(c, dtype, BS_SHAPE2(6, 7));
+            test_root(c, dtype, BS_SHAPE2(12, 64));
+        }
+        if (c->where & ROOT) {
+            test_root(c, dtype, BS_SHAPE3(8, 10, 12));
+            test_root(c, dtype, BS_SHAPE3(12, 18, 14));
+        }
+        if (c->where & ROWS) {
+            test_rows(c, dtype, 5, BS_SHAPE1(8));
+            test_rows(c, dtype, 37, BS_SHAPE1(70));
+            test_rows(c, dtype, 3, BS_SHAPE2(4, 36));
+            test_rows(c, dtype, 2, BS_SHAPE3(4, 6, 8));
+        }
+        if (c->where & CELLS) {
+            test_cells(c, dtype, 4, c->build == unshuffle);
+            test_cells(c, dtype, 16, true);
+            if (c->build != shuffle)
+                test_cells(c, dtype, 5, c->build == unshuffle);
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- others */
+
+/* Planes and channels of a root value beside rows and cells. */
+static void test_captured(void)
+{
+    const op_case plain = {"captured", NULL, 0, 0};
+    cuda_rig r;
+    bs_graph *g = rig_begin(&r, "channels of a root value beside cells");
+    bs_value c = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(12, 21, 19)), &(bs_patches_desc){.size = 8});
+    bs_value root = bs_affine(g, bs_input(g, "k", BS_F32, BS_SHAPE1(12)), 2.0f, 0.5f);
+    bs_output(g, "z", bs_assemble(g, bs_mul(g, bs_affine(g, c, 1.5f, 0.1f), root)));
+    agree(&r, &plain, 0);
+    g = rig_begin(&r, "a root value [C,1,1] beside cells, a constant beside rows");
+    c = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(5, 21, 19)), &(bs_patches_desc){.size = 8});
+    root = bs_reshape(g, bs_input(g, "k", BS_F32, BS_SHAPE1(5)), BS_SHAPE3(5, 1, 1));
+    bs_output(g, "z", bs_assemble(g, bs_sub(g, c, root)));
+    const bs_value rows = bs_rows(g, bs_input(g, "r", BS_F32, BS_SHAPE3(9, 6, 8)), (bs_value){0});
+    bs_output(g, "w", bs_collect(g, bs_add(g, rows, bs_constant(g, "table", BS_F32, BS_SHAPE2(6, 8)))));
+    agree(&r, &plain, 0);
+}
+
+static void test_gather_rows(int32_t bad)
+{
+    static const int32_t good[] = {3, 0, 10, 10, 1, 7, 2}, wrong[] = {3, 0, 11, 10, 1, 7, 2}, below[] = {3, 0, 1, 10, 1, 7, -1};
+    const rig_how fails = {.fails = bad ? BS_ERROR_DATA : BS_OK};
+    for (int32_t features = 6; features <= 40; features += 34) {
+        cuda_rig r;
+        bs_graph *g = rig_begin(&r, "gather_rows of a root table");
+        bs_value table = bs_affine(g, bs_input(g, "t", BS_F32, BS_SHAPE2(11, features)), 0.9f, 0.0f), indices = bs_input(g, "i", BS_I32, BS_SHAPE1(7));
+        rig_give(&r, "i", bad == 0 ? good : bad == 1 ? wrong : below);
+        bs_output(g, "y", bs_gather_rows(g, table, indices));
+        rig_agree(&r, &fails);
+        if (!bad)
+            rig_agree(&r, &(rig_how){.half = 1});
+        g = rig_begin(&r, "gather_rows by rows");
+        table = bs_input(g, "t", BS_F32, BS_SHAPE3(11, 3, features));
+        indices = bs_rows(g, bs_input(g, "i", BS_I32, BS_SHAPE2(7, 1)), (bs_value){0});
+        rig_give(&r, "i", bad == 0 ? good : bad == 1 ? wrong : below);
+        bs_output(g, "y", bs_collect(g, bs_reshape(g, bs_gather_rows(g, table, indices), BS_SHAPE1(3 * features))));
+        rig_agree(&r, &fails);
+    }
+}
+
+static bool is_fused(const bs_graph *g)
+{
+    static _Alignas(64) uint8_t memory[24 << 20];
+    bs_arena arena;
+    bool fused = false;
+    bs_arena_init(&arena, "plan", memory, sizeof memory);
+    const bs_plan *plan = bs_plan_create(&arena, g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, NULL);
+    for (int32_t n = 1; plan && n < g->n_nodes; n++)
+        fused = fused || strcmp(bs_fusion_name(plan->nodes[n].fusion), "sr_store") == 0;
+    return fused;
+}
+
+/* The end of a super-resolution network: pixel_shuffle, add, convert, which the planner makes one. */
+static void test_sr_store(bs_dtype dtype, bool swapped)
+{
+    for (int32_t odd = 0; odd < 2; odd++) {
+        cuda_rig r;
+        bs_graph *g = rig_begin(&r, dtype == BS_U8 ? "sr_store u8" : "sr_store u16");
+        const bs_value frame = bs_input(g, "x", dtype, BS_SHAPE3(1, odd ? 21 : 24, odd ? 19 : 32));
+        const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8});
+        const float scale = dtype == BS_U8 ? 255.0f : 1023.0f;
+        const bs_value x = bs_convert(g, cells, &(bs_convert_desc){.dtype = BS_F32, .scale = 1.0f / scale});
+        const bs_value two[2] = {x, bs_affine(g, x, -0.25f, 0.1f)}, pair = bs_concat(g, two, 2, 0), four[2] = {pair, pair};
+        const bs_value tail = bs_concat(g, four, 2, 0), base = bs_resize(g, x, &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC});
+        const bs_value up = bs_pixel_shuffle(g, tail, 2), sum = swapped ? bs_add(g, base, up) : bs_add(g, up, base);
+        bs_output(g, "y", bs_assemble(g, bs_convert(g, sum, &(bs_convert_desc){.dtype = dtype, .scale = scale, .code_bits = 10})));
+        check(is_fused(g), "%s is one kernel", r.name);
+        for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
+            rig_agree(&r, &(rig_how){.order = order});
+        rig_agree(&r, &(rig_how){.half = 1, .tolerance = 8e-3});
+    }
+}
+
+/* What is no number: compared, sorted and saturated as on the CPU. */
+static void test_not_a_number(void)
+{
+    static float data[4 * 40];
+    const builder builders[] = {relu, clip, to_u8, to_i32, argmax, topk_values, topk_indices, reduce_min};
+    const op_case plain = {"NaN", NULL, 0, -1};
+    for (int32_t i = 0; i < 4 * 40; i++)
+        data[i] = i % 7 == 3 ? NAN : i % 11 == 5 ? INFINITY : i % 13 == 6 ? -INFINITY : (float)(i % 17) - 8.0f;
+    data[40] = NAN;  /* first of its line */
+    data[80] = 3e9f; /* beyond i32 */
+    for (int32_t i = 120; i < 158; i++)
+        data[i] = NAN;
+    for (size_t k = 0; k < sizeof builders / sizeof *builders; k++) {
+        cuda_rig r;
+        bs_graph *g = rig_begin(&r, "what is no number");
+        const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(4, 40));
+        rig_give(&r, "x", data);
+        bs_output(g, "y", builders[k](g, &x));
+        agree(&r, &plain, 0);
+    }
+}
+
+/* More than a block has threads, lines longer than a warp, many pieces of work. */
+static void test_large(void)
+{
+    const op_case plain = {"large", NULL, 0, 5e-3};
+    cuda_rig r;
+    bs_graph *g = rig_begin(&r, "large");
+    const bs_value x = bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE3(24, 40, 52)), 0.5f, 0.25f), m = bs_input(g, "m", BS_F32, BS_SHAPE2(40, 700));
+    bs_output(g, "a", bs_add(g, bs_batch_norm(g, x, &(bs_norm_desc){.name = "n"}), x));
+    bs_output(g, "b", bs_pool2d(g, x, &(bs_pool2d_desc){.global = 1}));
+    bs_output(g, "c", bs_softmax(g, m));
+    bs_output(g, "d", bs_layer_norm(g, m, &(bs_norm_desc){.name = "l"}));
+    bs_output(g, "e", bs_reduce(g, m, &(bs_reduce_desc){.kind = BS_REDUCE_SUM, .axis = 0}));
+    bs_output(g, "f", bs_transpose(g, m, NULL));
+    bs_output(g, "h", bs_concat(g, (const bs_value[]){x, x}, 2, 0));
+    bs_output(g, "i", bs_reduce(g, x, &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = 2}));
+    agree(&r, &plain, 0);
+    g = rig_begin(&r, "features of large and small cells");
+    const bs_value f = bs_input(g, "x", BS_U16, BS_SHAPE3(1, 100, 90)), y = bs_input(g, "y", BS_U16, BS_SHAPE3(1, 100, 90));
+    const bs_value large = bs_patches(g, f, &(bs_patches_desc){.size = 64}), small = bs_patches(g, f, &(bs_patches_desc){.name = "s", .size = 16});
+    bs_output(g, "a", bs_collect(g, bs_patch_features(g, large, bs_patches(g, y, &(bs_patches_desc){.size = 64, .like = large.id}), NULL)));
+    bs_output(g, "b", bs_collect(g, bs_patch_features(g, small, bs_patches(g, y, &(bs_patches_desc){.size = 16, .like = small.id}), &(bs_patch_features_desc){.code_bits = 10})));
+    rig_agree(&r, NULL);
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        test_case(&cases[i], false);
+    for (size_t i = 0; i < sizeof image_cases / sizeof *image_cases; i++)
+        test_case(&image_cases[i], true);
+    test_captured();
+    for (int32_t bad = 0; bad < 3; bad++)
+        test_gather_rows(bad);
+    for (int32_t swapped = 0; swapped < 2; swapped++) {
+        test_sr_store(BS_U8, swapped);
+        test_sr_store(BS_U16, swapped);
+    }
+    test_not_a_number();
+    test_large();
+    return check_end();
+}
