@@ -42,8 +42,8 @@ struct bs_cu_attend_job {
     float scale, slope;
 };
 
-__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring, int32_t first_row,
-                                                         int32_t segment, int32_t element)
+__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring,
+                                                         int32_t first_row, int32_t segment, int32_t element)
 {
     bs_cu_attend_side side;
     side.fresh_type = side.ring_type = fresh->dtype;
@@ -64,7 +64,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
 {
     const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
-    const int32_t segment = bs_cu_segment_find(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
+    const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
     bs_cu_attend_job j;
     j.n = q->dim[0] / s->p[0].i;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
