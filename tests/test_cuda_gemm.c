@@ -21,7 +21,8 @@ static void linear_case(int32_t lines, int32_t k, int32_t out, const bs_linear_d
 
 static void test_linear_shapes(void)
 {
-    static const int32_t lines[] = {1, 2, 7, 8, 9, 31, 33, 64, 65, 130}, k[] = {1, 3, 4, 15, 16, 17, 64, 67, 128, 200}, out[] = {1, 5, 15, 16, 17, 63, 64, 65, 130, 3};
+    static const int32_t lines[] = {1, 2, 7, 8, 9, 31, 33, 64, 65, 130}, k[] = {1, 3, 4, 15, 16, 17, 64, 67, 128, 200};
+    static const int32_t out[] = {1, 5, 15, 16, 17, 63, 64, 65, 130, 3};
     for (int32_t half = 0; half < 2; half++)
         for (int32_t i = 0; i < 10; i++)
             for (int32_t j = 0; j < 10; j += 3)

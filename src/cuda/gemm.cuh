@@ -26,7 +26,7 @@ template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lin
 template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
     const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
-#pragma unroll 2
+#pragma unroll 1
     for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
         float4 a[ROWS], b[4];
 #pragma unroll

@@ -37,12 +37,13 @@ struct bs_cu_attend_side {
 struct bs_cu_attend_job {
     bs_cu_attend_side k, v;
     const uint8_t *q;
-    int32_t q_type, q_step, n, past, low, position, window;
+    uint8_t *out;
+    int32_t q_type, q_step, out_type, out_step, n, past, low, position, window;
     float scale, slope;
 };
 
-__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring, int32_t first_row,
-                                                         int32_t segment, int32_t element)
+__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring,
+                                                         int32_t first_row, int32_t segment, int32_t element)
 {
     bs_cu_attend_side side;
     side.fresh_type = side.ring_type = fresh->dtype;
@@ -61,14 +62,17 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
 
 __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row, int32_t head)
 {
-    const bs_device_operand *q = bs_cu_in(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
-    const int32_t segment = bs_cu_segment_find(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
+    const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
     bs_cu_attend_job j;
     j.n = q->dim[0] / s->p[0].i;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
     j.q_type = q->dtype;
     j.q_step = q->stride[0];
+    j.out = bs_cu_row(t, o, row) + (int64_t)head * j.n * o->stride[0] * bs_cu_bytes(o->dtype);
+    j.out_type = o->dtype;
+    j.out_step = o->stride[0];
     j.past = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
     j.position = j.past + (row - first_row);
     j.window = window ? window->dim[1] : j.position + 1;
@@ -105,7 +109,7 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     int32_t i = 0;
     if (bs_cu_attend_quads(j.q, j.q_type, j.q_step) && bs_cu_attend_quads(k, type, step))
-#pragma unroll 4
+#pragma unroll 2
         for (; i + 4 <= j.n; i += 4) {
             const float4 a = bs_cu_attend_quad(j.q, j.q_type, i), b = bs_cu_attend_quad(k, type, i);
             sum.x = fmaf(a.x, b.x, sum.x);
@@ -188,7 +192,7 @@ __device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, co
 }
 
 /* Elements from .. from + 128 of one row and head. */
-__device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from, const bs_device_operand *o, uint8_t *out)
+__device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from)
 {
     float *partial = reinterpret_cast<float *>(t.workspace);
     const int32_t warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5, last = j.position / 32;
@@ -204,22 +208,20 @@ __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job 
     for (int32_t i = 0; i < 2; i++) {
         const int32_t element = (int32_t)(threadIdx.x + i * blockDim.x);
         if (element < BS_CU_ATTEND_ELEMENTS && from + element < j.n)
-            bs_cu_put(out, o->dtype, (int64_t)(from + element) * o->stride[0], state.value[i] / state.sum);
+            bs_cu_put(j.out, j.out_type, (int64_t)(from + element) * j.out_step, state.value[i] / state.sum);
     }
 }
 
 __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *o = bs_cu_out(t, s, 0);
     bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1; /* registers are for the sums */
     for (int32_t r = w.row; r < w.row + w.rows; r++)
         for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
             if (threadIdx.x == 0)
                 *job = bs_cu_attend_job_of(t, s, r, head);
             __syncthreads();
-            uint8_t *out = bs_cu_row(t, o, r) + (int64_t)head * job->n * o->stride[0] * bs_cu_bytes(o->dtype);
             for (int32_t from = 0; from < job->n; from += BS_CU_ATTEND_ELEMENTS)
-                bs_cu_attend(t, *job, from, o, out);
+                bs_cu_attend(t, *job, from);
             __syncthreads();
         }
 }

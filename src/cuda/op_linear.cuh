@@ -38,28 +38,31 @@ static int32_t bs_cu_linear_lines_of(const bs_device_operand *o)
     return (int32_t)n;
 }
 
-/* Columns of a piece: few where there would be too few pieces to keep a GPU busy with reading. */
-static int32_t bs_cu_linear_columns(const bs_cu_node *n, int32_t domain, int64_t lines, int32_t out)
+/* Rows of a domain in this run, at most. */
+static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
 {
-    const bs_domain *d = &n->graph->domains[domain];
-    const int64_t rows = domain ? d->max_rows : 1;
-    int64_t branches = bs_ceil_div(rows * lines, BS_CU_GEMM_SIDE);
-    if (d->kind == BS_DOMAIN_PATH)
-        branches = bs_min_i64(rows, n->graph->routers[d->router].desc->paths);
-    return rows * lines <= 16 && branches * bs_ceil_div(out, BS_CU_GEMM_SIDE) < 256 ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+    const bs_domain *domains = n->graph->domains;
+    while (domains[domain].kind == BS_DOMAIN_PATH)
+        domain = domains[domain].parent;
+    if (domains[domain].kind == BS_DOMAIN_ROWS || domains[domain].kind == BS_DOMAIN_SEGMENTS)
+        return n->dims[domains[domain].rows];
+    return domain ? domains[domain].max_rows : 1;
 }
 
-/* p: out, no_bias, act, act_param; then columns of a piece. */
+/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy with
+ * reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t lines = bs_cu_linear_lines_of(&n->out[0]), out = s->p[0].i;
-    const bool path = n->graph->domains[s->domain].kind == BS_DOMAIN_PATH;
-    const int64_t rows = s->domain ? n->graph->domains[s->domain].max_rows : 1;
-    const int64_t most = path ? (int64_t)BS_CU_GEMM_SIDE : bs_min_i64(BS_CU_LINEAR_BATCH, rows * bs_max_i32(lines, 1));
+    const bs_domain *d = &n->graph->domains[s->domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1), all = bs_cu_linear_rows_of(n, s->domain) * lines;
+    const int64_t wide = bs_ceil_div(s->p[0].i, BS_CU_GEMM_SIDE);
+    const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
+    const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
-    s->batch = (int32_t)bs_min_i64(bs_max_i32(1, (int32_t)(most / bs_max_i32(lines, 1))), INT32_MAX);
-    s->p[4].i = bs_cu_linear_columns(n, s->domain, lines, out);
-    s->parts = bs_cu_pieces(bs_ceil_div((int64_t)s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[4].i), 1);
+    s->batch = batch < 1 ? 1 : (int32_t)batch;
+    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+    s->parts = bs_cu_pieces(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(s->p[0].i, s->p[4].i), 1);
 }
 
 /* -------------------------------------------------------------------------------------------------- loading */
@@ -77,12 +80,13 @@ struct bs_cu_linear_job {
     int32_t line_bytes; /* of weights */
     int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
     int32_t type; /* of x */
-    bool same; /* x is stored as it is multiplied, elements side by side */
+    int32_t copy; /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
     int32_t row, down, wide, parts, pieces; /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
     bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
 
-static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE, "stages and the job share the workspace");
+static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
+              "stages and the job share the workspace");
 
 template <int BYTES> __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, bs_cu_linear_job &j)
 {
@@ -105,7 +109,7 @@ template <int BYTES> __device__ inline void bs_cu_linear_begin(const bs_cu_tile 
     j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
     j.lines_here = w.rows * lines;
     j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
-    j.same = j.x_step == 1 && bs_cu_bytes(j.x->dtype) == BYTES;
+    j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
 }
 
 /* What happens to a sum. Looked up when sums are there: until then registers are for them. */
@@ -170,7 +174,8 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 
 /* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
 template <int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count, int32_t from)
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count,
+                                                     int32_t from)
 {
     const int32_t line_bytes = j.line_bytes;
     const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
@@ -188,14 +193,16 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
 template <int BYTES, int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count, int32_t from)
 {
-    const int32_t end = j.k, step = j.x_step, type = j.type;
-    const bool same = j.same;
+    const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
     for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
         const uint8_t *line = j.at[i / CHUNKS].x;
         uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
         const int32_t k = (from + i % CHUNKS * 16) / BYTES;
-        if (same && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0) {
+        const bool whole = copy > 0 && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0;
+        if (whole && copy == 2) {
             bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
+        } else if (whole) {
+            *reinterpret_cast<uint4 *>(slot) = *reinterpret_cast<const uint4 *>(line + (int64_t)k * BYTES);
         } else {
 #pragma unroll 1
             for (int32_t e = 0; e < 16 / BYTES; e++) {
@@ -247,7 +254,8 @@ template <int BYTES> __device__ __forceinline__ void bs_cu_linear_few_step(const
 }
 
 template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t columns, int32_t turn, const float *sum)
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t columns, int32_t turn,
+                                                        const float *sum)
 {
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
     if (BYTES == 4) {
@@ -267,15 +275,15 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
 }
 
 /* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
-template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
+template <int BYTES>
+__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
 {
-    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH), threads = (int32_t)blockDim.x;
-    const int32_t steps = depth * ((end - first + BS_CU_FEW_COLUMNS - 1) / BS_CU_FEW_COLUMNS);
+    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     bs_cu_linear_find(t, j, line, count);
     __syncthreads();
-    for (int32_t i = 1 - BS_CU_FEW_STAGES; i < steps; i++) {
+    for (int32_t i = 1 - BS_CU_FEW_STAGES; first < end; i++) {
         if (i >= 0) {
             bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
             __syncthreads();
@@ -299,7 +307,7 @@ template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += BS_CU_FEW_COLUMNS;
-            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
+            turn = turn + 32 >= (int32_t)blockDim.x ? turn + 32 - (int32_t)blockDim.x : turn + 32;
         }
     }
     __syncthreads();
@@ -307,8 +315,9 @@ template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t
 
 /* ------------------------------------------------------------------------------------------------- more lines */
 
-template <int BYTES, int ROWS>
-__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count, int32_t first, int32_t columns, int32_t step)
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count, int32_t first, int32_t columns,
+                                                  int32_t step)
 {
     const int32_t from = step * BS_CU_GEMM_DEPTH;
     bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
@@ -328,14 +337,14 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
         sum[i] = 0.0f;
     for (int32_t i = 0; i < STAGES - 1; i++) {
         if (i < steps)
-            bs_cu_linear_load<BYTES, ROWS>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
+            bs_cu_linear_load<BYTES>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
         bs_cu_cp_async_commit();
     }
     for (int32_t i = 0; i < steps; i++) {
         bs_cu_cp_async_wait<STAGES - 2>();
         __syncthreads();
         if (i + STAGES - 1 < steps)
-            bs_cu_linear_load<BYTES, ROWS>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
+            bs_cu_linear_load<BYTES>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
         bs_cu_cp_async_commit();
         bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES, t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
         stage = stage + 1 == STAGES ? 0 : stage + 1;
@@ -402,8 +411,8 @@ __device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_dev
 /* --------------------------------------------------------------------------------------------- large products */
 
 /* What a library's kernel would not change: bias and activation, in place. */
-static __global__ void __launch_bounds__(256) bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
-                                                                    const float *slopes, int32_t act, float param)
+static __global__ void __launch_bounds__(256) bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out,
+                                                                    const float *bias, const float *slopes, int32_t act, float param)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
@@ -420,8 +429,9 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
 {
     const int32_t last = o->rank - 1;
     const bool rows = o->domain != 0;
-    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain || (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
-        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
+        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) || (o->dim[last] > 1 && o->stride[last] != 1) ||
+        (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
         return 0;
     for (int32_t d = 0; d + 2 < o->rank; d++)
         if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
@@ -429,20 +439,21 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
     return rows ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype) : o->rank > 1 ? o->stride[last - 1] : o->dim[last];
 }
 
-/* Whether the host knows enough of a linear, and it is large enough, for bs_cu_linear_cublas: fixed by the plan and the
- * strides, not by how many rows a run has. */
+/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of its
+ * sums is the library's. */
 static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
     const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
-    const int64_t rows = n->out[0].domain ? n->graph->domains[n->out[0].domain].max_rows : 1;
+    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines_of(&n->out[0]);
     return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
-           rows * bs_cu_linear_lines_of(&n->out[0]) >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
+           lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
 /* All `rows` rows of such a linear, on the handle's stream. Operands and step as they were lowered; prepared: its weights
  * on the device. */
-static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared, int32_t rows)
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared,
+                                int32_t rows)
 {
     const bs_device_operand *x = &n->in[0], *y = &n->out[0];
     const bool half = n->np->half != 0;

@@ -19,7 +19,8 @@ static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
     for (int32_t i = 0; i < o->rank - 2; i++)
         matrices *= o->dim[i];
     s->kernel = BS_CU_matmul;
-    s->parts = bs_cu_pieces(matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) * bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE), 1);
+    s->parts = bs_cu_pieces(
+        matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) * bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE), 1);
 }
 
 /* A matrix as lines of k, whichever way it is stored. */
@@ -52,7 +53,8 @@ __device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_
 }
 
 /* Products k .. k + 16 of `count` lines from `first`; zeros beyond the last product. */
-__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first, int32_t count, int32_t k, uint8_t *to)
+__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first, int32_t count, int32_t k,
+                                                  uint8_t *to)
 {
     const bool across = abs(m.line_step) < abs(m.k_step);
 #pragma unroll 1
@@ -71,8 +73,8 @@ struct bs_cu_matmul_job {
 };
 
 /* Lines line .. line + count (those of a pass at most) by columns first .. first + columns (64 at most) of one product. */
-__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a, const uint8_t *b, uint8_t *out, int32_t line, int32_t count,
-                                         int32_t first, int32_t columns)
+__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a, const uint8_t *b, uint8_t *out,
+                                         int32_t line, int32_t count, int32_t first, int32_t columns)
 {
     float sum[16];
     int32_t stage = 0;
@@ -125,8 +127,9 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
             const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
             const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE, end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
             const uint8_t *a = bs_cu_matmul_at(t, j.a.o, r, matrix), *b = bs_cu_matmul_at(t, j.b.o, r, matrix);
+            const int32_t columns = min((int32_t)BS_CU_GEMM_SIDE, j.b.lines - first);
             for (int32_t at = line; at < end; at += most)
-                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first, min((int32_t)BS_CU_GEMM_SIDE, j.b.lines - first));
+                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first, columns);
         }
     }
 }

@@ -1,12 +1,10 @@
 /* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
  * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on program.cuh and lower.cuh; offsets come checked. Must never look beyond them. */
+ * Relies on op_move.cuh; offsets come checked. Must never look beyond them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 
-#include "cuda/kernels.cuh"
-#include "cuda/lower.cuh"
-#include "cuda/program.cuh"
+#include "cuda/op_move.cuh"
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
 
@@ -22,20 +20,6 @@ static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s
 {
     s->kernel = BS_CU_segment_reduce;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
-}
-
-/* As bs_segment_of: the last segment that begins at or before the row. */
-__device__ inline int32_t bs_cu_segment_find(const int32_t *offsets, int32_t segments, int32_t row)
-{
-    int32_t low = 0, high = segments - 1;
-    while (low < high) {
-        const int32_t middle = high - (high - low) / 2;
-        if (offsets[middle] <= row)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
 }
 
 __device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
@@ -67,7 +51,8 @@ __device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t ran
 }
 
 /* As it is, or between f32 and f16. */
-__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type, int64_t from_at)
+__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type,
+                                                   int64_t from_at)
 {
     if (to_type != from_type)
         bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
@@ -86,7 +71,7 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
     const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
     const uint8_t *base = bs_cu_row(t, root, 0);
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const int32_t segment = bs_cu_segment_find(offsets, segments, r);
+        const int32_t segment = bs_cu_segment_of(offsets, segments, r);
         const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
         uint8_t *to = bs_cu_row(t, out, r);
         if (w.part == 0 && out->rank == 3 && out->margin > 0)
