@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0efd00e1aa0aaf5795c253a81eb8ac5ce3646c4aeaab07635974ba24dbe77a5f
+ * sha256 of the parts: b2079a9cdd08656c69e74f3a669c22534e8f78b230236585a12fd7a0def3ce9e
  */
 #include "brainstorm.h"
 
@@ -762,7 +762,7 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
 } bs_device_layout;
@@ -1144,7 +1144,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
     /* op_conv.cuh */                                    \
-    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d) \
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d) \
     /* op_linear.cuh, op_matmul.cuh */                   \
     X(linear) X(linear_tensor) X(matmul)                 \
     /* op_attention.cuh, op_segment.cuh */               \
@@ -1231,6 +1231,7 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
  * conv2d_depthwise  one channel a group
  * conv2d_tensor     f16 products on tensor cores, sums in f32: pixels are the rows of a matrix product, all products of a
  *                   window its depth, without gaps between taps
+ * conv2d_tile       the same where windows lie in shared memory already
  * conv2d_plain      plain loops over either kind of weights: what the others cannot do, and BS_CONV_FORCE_REFERENCE
  * deconv2d          a convolution (as conv2d does it) for each phase of the stride
  *
@@ -1258,6 +1259,13 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #define BS_CU_AMPERE 1
 #else
 #define BS_CU_AMPERE 0
+#endif
+
+/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. */
+#if defined(__CUDA_ARCH__) && CUDART_VERSION >= 11020
+#define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
+#else
+#define BS_CU_ASSUME_SHARED(p) ((void)(p))
 #endif
 
 /* Two f16 in a word, the first in the low half. */
@@ -1513,10 +1521,12 @@ enum {
     BS_CU_CONV_TILE_W,
     BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
     BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
-    BS_CU_CONV_LAYOUT  /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor */
+    BS_CU_CONV_LAYOUT, /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
+    BS_CU_CONV_UP      /* deconv2d: its stride */
 };
 
 enum {
+    BS_CU_CONV_JOB = 96,      /* bytes of the workspace for the job */
     BS_CU_CONV_PIXELS = 256,  /* outputs of a tile of conv2d: 64 threads with 4 each */
     BS_CU_CONV_MOST = 20,     /* channels of a chunk: 307 pixels of a window in the workspace */
     BS_CU_TENSOR_PIXELS = 512,
@@ -1524,20 +1534,18 @@ enum {
 };
 
 /* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both sides
- * lie one after the other. */
+ * lie one after the other. It lies in shared memory, because registers are for sums. */
 struct bs_cu_conv {
     const uint8_t *in; /* first sample of the first window */
     uint8_t *out;
     int32_t in_dtype, in_row, in_pixel;
     int32_t out_dtype, out_row, out_pixel;
     int32_t h, w; /* outputs */
-    int32_t kernel_h, kernel_w, stride, dilation;
-    int32_t groups, in_c, out_c; /* channels of a group */
+    int32_t kernel_h, kernel_w;
+    int32_t in_c, out_c; /* channels of a group */
     const uint8_t *weights;
-    const float *bias, *slopes;
-    int32_t act;
-    float param;
-    int32_t tile_h, tile_w, chunk, pixel;
+    const float *bias;
+    const bs_device_step *step;
 };
 
 /* ------------------------------------------------------------------------------------------- the host's side */
@@ -1600,7 +1608,7 @@ static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
 static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
 {
     bs_cu_conv_chunk(s, in_c);
-    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, BS_CU_WORKSPACE / 4 / s->p[BS_CU_CONV_PIXEL].i))
+    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i))
         return false;
     const int64_t blocks = (out_c + 7) / 8, quads = (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 3) / 4;
     s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, BS_CU_THREADS / (quads > 32 ? 64 : 32)), 1);
@@ -1616,7 +1624,7 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
     const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
     const int32_t pixel = in_c % 32 == 0 ? in_c + 8 : in_c;
     const bool half = n->in[0].dtype == BS_F16;
-    const int64_t room = (BS_CU_WORKSPACE - 16 * steps) / (2 * pixel);
+    const int64_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB - 16 * steps) / (2 * pixel);
     if (!(half && n->in[0].place == BS_AT_TILE) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
         (!half || s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i >= 32 || h * w < 32)) {
         s->p[BS_CU_CONV_PIXEL].i = pixel;
@@ -1662,7 +1670,7 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw));
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
-        s->kernel = BS_CU_conv2d_tensor;
+        s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
     } else if (algorithm == BS_CONV_DIRECT && depthwise) {
         s->kernel = BS_CU_conv2d_depthwise;
         s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
@@ -1677,11 +1685,12 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------------- epilogue */
 
-/* Kept out of the kernels: none of those that matter has one of these. */
-static __device__ __noinline__ float bs_cu_conv_rare_act(int32_t act, float x) { return bs_cu_act(act, 0.0f, 0.0f, x); }
+/* Read when it is needed, not kept. */
+__device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
 
 /* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of anything. */
 struct bs_cu_conv_end {
+    const float *bias;
     const float *slopes; /* NULL: one for all */
     float slope, high;
     int32_t rare;        /* another activation, or BS_ACT_NONE */
@@ -1689,39 +1698,39 @@ struct bs_cu_conv_end {
 
 __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
 {
-    bs_cu_conv_end e = {NULL, 1.0f, INFINITY, BS_ACT_NONE};
-    switch (c.act) {
+    const float param = c.step->p[BS_CU_CONV_PARAM].f;
+    bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
+    switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
-    case BS_LEAKY_RELU: e.slope = c.param == 0.0f ? 0.01f : c.param; break;
-    case BS_PRELU: e.slopes = c.slopes; break;
+    case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
+    case BS_PRELU: e.slopes = c.bias + (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) * c.out_c + 15) / 16 * 16; break;
     case BS_CLIP:
         e.slope = 0.0f;
-        e.high = c.param == 0.0f ? 1.0f : c.param;
+        e.high = param == 0.0f ? 1.0f : param;
         break;
-    default: e.rare = c.act; break;
+    default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
     }
     return e;
 }
 
-__device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
+/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of theirs. */
+template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
 {
-    if (e.rare != BS_ACT_NONE)
-        return bs_cu_conv_rare_act(e.rare, x);
+    if (RARE)
+        return bs_cu_act(e.rare, 0.0f, 0.0f, x);
     return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
 }
 
 /* The job of a row. */
 __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y)
 {
+    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, groups = s->p[BS_CU_CONV_GROUPS].i;
     bs_cu_conv c;
-    c.stride = s->p[BS_CU_CONV_STRIDE].i;
-    c.groups = s->p[BS_CU_CONV_GROUPS].i;
     c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
     c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
-    c.dilation = s->p[BS_CU_CONV_DILATION].i;
-    c.in = x.data + ((int64_t)(y.y0 * c.stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
-                     (int64_t)(y.x0 * c.stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.in = x.data + ((int64_t)(y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
+                     (int64_t)(y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
     c.in_dtype = x.dtype;
     c.in_row = x.stride[1];
     c.in_pixel = x.stride[2];
@@ -1731,18 +1740,25 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     c.out_pixel = y.stride[2];
     c.h = y.y1 - y.y0;
     c.w = y.x1 - y.x0;
-    c.in_c = x.dim[0] / c.groups;
-    c.out_c = y.dim[0] / c.groups;
+    c.in_c = x.dim[0] / groups;
+    c.out_c = y.dim[0] / groups;
     c.weights = bs_cu_prepared(t, s);
     c.bias = reinterpret_cast<const float *>(c.weights + s->p[BS_CU_CONV_BIAS].i);
-    c.slopes = c.bias + (y.dim[0] + 15) / 16 * 16;
-    c.act = s->p[BS_CU_CONV_ACT].i;
-    c.param = s->p[BS_CU_CONV_PARAM].f;
-    c.tile_h = s->p[BS_CU_CONV_TILE_H].i;
-    c.tile_w = s->p[BS_CU_CONV_TILE_W].i;
-    c.chunk = s->p[BS_CU_CONV_CHUNK].i;
-    c.pixel = s->p[BS_CU_CONV_PIXEL].i;
+    c.step = s;
     return c;
+}
+
+/* Puts the job where all threads see it. */
+__device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &t, const bs_cu_conv &c)
+{
+    bs_cu_conv *shared = reinterpret_cast<bs_cu_conv *>(t.workspace);
+    static_assert(sizeof *shared <= BS_CU_CONV_JOB, "the job has its room");
+    BS_CU_ASSUME_SHARED(shared);
+    __syncthreads(); /* the last one is done with */
+    if (threadIdx.x == 0)
+        *shared = c;
+    __syncthreads();
+    return *shared;
 }
 
 /* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
@@ -1780,19 +1796,19 @@ __device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, in
     return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
 }
 
-/* h x w pixels of `channels` channels, as f32, `pixel` elements apart. */
+/* h x w pixels of `channels` channels to shared memory, as f32. */
 __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w, int32_t channels, float *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
     const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         if (quads)
-            *reinterpret_cast<float4 *>(to + at * c.pixel + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
+            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
         else
-            to[at * c.pixel + k] = bs_cu_get(pixel, c.in_dtype, k);
+            to[at * apart + k] = bs_cu_get(pixel, c.in_dtype, k);
     }
 }
 
@@ -1819,16 +1835,19 @@ template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_add(float (&sum)
             sum[p][o] = fmaf(x[p], each[o], sum[p][o]);
 }
 
-/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. width: pixels of a
- * row of the window. w: weights of the first channel; those of the next tap are `tap` floats farther. */
+/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. row, column: floats
+ * to the next tap. w: weights of the first channel; those of the next tap are `tap` floats farther. */
 template <int WIDTH>
-__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t width, const int32_t (&at)[4], const float *w,
-                                               int32_t tap, int32_t channels, float (&sum)[4][8])
+__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t row, int32_t column, const int32_t (&at)[4],
+                                               const float *w, int32_t tap, int32_t channels, float (&sum)[4][8])
 {
+#pragma unroll 1
     for (int32_t ky = 0; ky < c.kernel_h; ky++)
+#pragma unroll 1
         for (int32_t kx = 0; kx < c.kernel_w; kx++, w += tap) {
-            const float *x = window + (ky * width + kx) * c.dilation * c.pixel, *v = w;
+            const float *x = window + ky * row + kx * column, *v = w;
             int32_t i = 0;
+#pragma unroll 1
             for (; i + 4 <= channels; i += 4, v += 4 * WIDTH) {
                 float4 q[4];
 #pragma unroll
@@ -1841,6 +1860,7 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
                 bs_cu_conv_add<WIDTH>(sum, x2, v + 2 * WIDTH);
                 bs_cu_conv_add<WIDTH>(sum, x3, v + 3 * WIDTH);
             }
+#pragma unroll 1
             for (; i < channels; i++, v += WIDTH) {
                 const float one[4] = {x[at[0] + i], x[at[1] + i], x[at[2] + i], x[at[3] + i]};
                 bs_cu_conv_add<WIDTH>(sum, one, v);
@@ -1848,16 +1868,17 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
         }
 }
 
-/* `count` channels of a pixel, at most 8, from sums to their place. */
+/* `count` channels of a pixel, at most WIDTH, from sums to their place. */
+template <int WIDTH>
 __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8], int32_t channel, int32_t count,
                                                  uint8_t *to)
 {
-    float y[8];
+    float y[WIDTH];
 #pragma unroll
-    for (int o = 0; o < 8; o++)
-        y[o] = o < count ? bs_cu_conv_finish(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + c.bias[channel + o]) : 0.0f;
+    for (int o = 0; o < WIDTH; o++)
+        y[o] = o < count ? bs_cu_conv_finish<false>(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + e.bias[channel + o]) : 0.0f;
 #pragma unroll
-    for (int q = 0; q < 8; q += 4) {
+    for (int q = 0; q < WIDTH; q += 4) {
         uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
         if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
             *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
@@ -1872,6 +1893,19 @@ __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_c
     }
 }
 
+/* The same with a rare activation: one after the other. The sums are used up. */
+__device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8], int32_t channel, int32_t count,
+                                                      uint8_t *to)
+{
+#pragma unroll 1
+    for (int32_t k = 0; k < count; k++) {
+        bs_cu_put(to, c.out_dtype, k, bs_cu_conv_finish<true>(e, 0.0f, sum[0] + e.bias[channel + k]));
+#pragma unroll
+        for (int o = 0; o + 1 < 8; o++)
+            sum[o] = sum[o + 1];
+    }
+}
+
 /* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
 struct bs_cu_conv_piece {
     int32_t y, x, h, w; /* outputs */
@@ -1880,42 +1914,73 @@ struct bs_cu_conv_piece {
 
 __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
 {
-    const int32_t across = (c.w + c.tile_w - 1) / c.tile_w;
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W), across = (c.w + tile_w - 1) / tile_w;
     bs_cu_conv_piece p;
     p.pass = piece % passes;
     piece /= passes;
-    p.group = piece % c.groups;
-    piece /= c.groups;
-    p.y = piece / across * c.tile_h;
-    p.x = piece % across * c.tile_w;
-    p.h = min(c.tile_h, c.h - p.y);
-    p.w = min(c.tile_w, c.w - p.x);
+    p.group = piece % bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
+    piece /= bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
+    p.y = piece / across * tile_h;
+    p.x = piece % across * tile_w;
+    p.h = min(tile_h, c.h - p.y);
+    p.w = min(tile_w, c.w - p.x);
     return p;
+}
+
+/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from `first`. */
+__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first, int32_t lane, int32_t each,
+                                                       float (&sum)[4][8])
+{
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+    const int32_t channel = p.group * c.out_c + first, count = min(8, c.out_c - first), bytes = bs_cu_bytes(c.out_dtype);
+    uint8_t *to = c.out + ((int64_t)p.y * c.out_row + (int64_t)p.x * c.out_pixel + channel) * bytes;
+    if (e.rare != BS_ACT_NONE) {
+#pragma unroll 1
+        for (int32_t i = lane; i < p.h * p.w; i += each) {
+            const int32_t y = i / p.w;
+            bs_cu_conv_store_rare(c, e, sum[0], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+#pragma unroll
+            for (int o = 0; o < 8; o++) {
+                sum[0][o] = sum[1][o];
+                sum[1][o] = sum[2][o];
+                sum[2][o] = sum[3][o];
+            }
+        }
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int32_t i = lane + k * each, y = i / p.w;
+        if (i < p.h * p.w)
+            bs_cu_conv_store<8>(c, e, sum[k], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+    }
 }
 
 __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
 {
-    return (c.w + c.tile_w - 1) / c.tile_w * ((c.h + c.tile_h - 1) / c.tile_h) * c.groups;
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W);
+    return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
 }
 
 __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
 {
-    return c.in + ((int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
+    return c.in + ((int64_t)(p.y * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * c.in_row + (int64_t)(p.x * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * c.in_pixel + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
 }
 
 /* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group, pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
-    float *window = reinterpret_cast<float *>(t.workspace);
-    const bs_cu_conv_end end = bs_cu_conv_end_of(c);
+    float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
+    BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
-    const int32_t quads = c.tile_h * c.tile_w > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
+    const int32_t quads = bs_cu_conv_p(c, BS_CU_CONV_TILE_H) * bs_cu_conv_p(c, BS_CU_CONV_TILE_W) > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
     const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides, pieces = bs_cu_conv_tiles_of(c) * passes;
+    const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+        const int32_t width = (p.w - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_w - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1, n = p.h * p.w;
+        const int32_t height = (p.h - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_h - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1;
         const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
@@ -1925,10 +1990,10 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * c.pixel;
+            at[k] = (y * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * width + (i - y * p.w) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * apart;
         }
-        for (int32_t i = 0; i < c.in_c && taps > 0; i += c.chunk) {
-            const int32_t channels = min(c.chunk, c.in_c - i);
+        for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
+            const int32_t channels = min(chunk, c.in_c - i);
             if (channels < c.in_c || staged != piece / passes) {
                 __syncthreads();
                 bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels, window);
@@ -1936,17 +2001,12 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
                 staged = piece / passes;
             }
             if (active && wide == 8)
-                bs_cu_conv_sum<8>(c, window, width, at, w + i * 8, c.in_c * 8, channels, sum);
+                bs_cu_conv_sum<8>(c, window, width * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, at, w + i * 8, c.in_c * 8, channels, sum);
             else if (active)
-                bs_cu_conv_sum<4>(c, window, width, at, w + i * 4, c.in_c * 4, channels, sum);
+                bs_cu_conv_sum<4>(c, window, width * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, at, w + i * 4, c.in_c * 4, channels, sum);
         }
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const int32_t i = lane + k * each, y = i / p.w, channel = p.group * c.out_c + first;
-            if (active && i < n)
-                bs_cu_conv_store(c, end, sum[k], channel, min(8, c.out_c - first),
-                                 c.out + ((int64_t)(p.y + y) * c.out_row + (int64_t)(p.x + i - y * p.w) * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype));
-        }
+        if (active)
+            bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
     }
     return pieces;
 }
@@ -1958,7 +2018,7 @@ __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_ste
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_direct(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+            bs_cu_conv_direct(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
     }
 }
 
@@ -1973,19 +2033,18 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
             bs_cu_zero_margin(y);
         if (!bs_cu_conv_sound(t, s, x, y))
             continue;
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
-        const bs_cu_conv_end end = bs_cu_conv_end_of(c);
-        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
+        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, c.groups - channel);
+            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, bs_cu_conv_p(c, BS_CU_CONV_GROUPS) - channel);
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
-            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + channel) * bytes;
+            const uint8_t *window = c.in + ((int64_t)oy * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_row + (int64_t)ox * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_pixel + channel) * bytes;
             float sum[8] = {};
             for (int32_t ky = 0; ky < c.kernel_h; ky++)
                 for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
-                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
+                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * bytes;
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {
@@ -2001,7 +2060,12 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     sum[2] = fmaf(q.z, v.z, sum[2]);
                     sum[3] = fmaf(q.w, v.w, sum[3]);
                 }
-            bs_cu_conv_store(c, end, sum, channel, count, c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype));
+            uint8_t *to = c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+            const bs_cu_conv_end end = bs_cu_conv_end_of(c);
+            if (end.rare != BS_ACT_NONE)
+                bs_cu_conv_store_rare(c, end, sum, channel, count, to);
+            else
+                bs_cu_conv_store<4>(c, end, sum, channel, count, to);
         }
     }
 }
@@ -2025,109 +2089,140 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of n pixels of a tile that begins at `to`. */
-template <int MT, int NT>
-__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
-                                                   int32_t base, int32_t first)
+/* Two neighbouring outputs of a thread. */
+struct bs_cu_conv_pair {
+    int32_t channel, valid; /* the first; how many there are: 2, 1 or less */
+    float bias[2], slope[2];
+};
+
+__device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, int32_t o)
+{
+    bs_cu_conv_pair pair = {p.group * c.out_c + o, c.out_c - o, {0.0f, 0.0f}, {e.slope, e.slope}};
+    for (int32_t i = 0; i < 2; i++)
+        if (i < pair.valid) {
+            pair.bias[i] = e.bias[pair.channel + i];
+            pair.slope[i] = e.slopes ? e.slopes[pair.channel + i] : e.slope;
+        }
+    return pair;
+}
+
+/* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
+template <bool RARE>
+__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
+                                                    float d0, float d1)
+{
+    if (at < 0 || pair.valid <= 0)
+        return;
+    const int64_t row = (int64_t)(p.y + (at >> 16)) * c.out_row, column = (int64_t)(p.x + (at & 0xffff)) * c.out_pixel;
+    const float y0 = bs_cu_conv_finish<RARE>(e, pair.slope[0], d0 + pair.bias[0]), y1 = bs_cu_conv_finish<RARE>(e, pair.slope[1], d1 + pair.bias[1]);
+    uint8_t *y = c.out + (row + column + pair.channel) * bs_cu_bytes(c.out_dtype);
+    if (pair.valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
+        *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
+    } else {
+        bs_cu_put(y, c.out_dtype, 0, y0);
+        if (pair.valid > 1)
+            bs_cu_put(y, c.out_dtype, 1, y1);
+    }
+}
+
+/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
+ * memory. */
+template <int MT, int NT, bool NEAR>
+__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, int32_t base, int32_t first)
 {
     const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w, blocks = (c.out_c + 7) / 8;
-    const uint2 *weights = reinterpret_cast<const uint2 *>(c.weights) + (int64_t)p.group * blocks * v.steps * 32 + lane;
-    const uint8_t *x[MT][2];
-    const uint2 *w[NT];
-    int32_t at[MT][2];
-    float d[MT][NT][4];
+    const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 + lane;
+    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* blocks beyond the last are it again */
+    const uint8_t *data = v.data;
+    if (NEAR)
+        BS_CU_ASSUME_SHARED(data);
+    int32_t x[2 * MT], at[2 * MT];
+    float d[NT * MT * 4]; /* of blocks, of 16 pixels, the pairs of rows g and g + 8 */
 #pragma unroll
-    for (int m = 0; m < MT; m++)
+    for (int m = 0; m < 2 * MT; m++) {
+        const int32_t u = m * 2 + (g >> 2);
+        const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) + ((g & 3) << v.spread);
+        const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
+        x[m] = row * v.row + column * v.pixel;
+        at[m] = i < n ? row << 16 | column : -1;
+    }
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const int32_t u = (m * 2 + h) * 2 + (g >> 2);
-            const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) + ((g & 3) << v.spread);
-            const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
-            x[m][h] = v.data + row * v.row + column * v.pixel;
-            at[m][h] = i < n ? row << 16 | column : -1;
-        }
-#pragma unroll
-    for (int k = 0; k < NT; k++)
-        w[k] = weights + (int64_t)min(first + k, blocks - 1) * v.steps * 32;
-#pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int k = 0; k < NT; k++)
-            d[m][k][0] = d[m][k][1] = d[m][k][2] = d[m][k][3] = 0.0f;
-#pragma unroll 2
-    for (int32_t step = 0; step < v.steps; step++) {
-        const int32_t offset = v.table[4 * step + quad];
+    for (int k = 0; k < NT * MT * 4; k++)
+        d[k] = 0.0f;
+#pragma unroll 1
+    for (int32_t step = 0; step < v.steps; step++, w += 32) {
+        const uint8_t *from = data + v.table[4 * step + quad];
         uint2 b[NT];
 #pragma unroll
         for (int k = 0; k < NT; k++)
-            b[k] = bs_cu_constant(w[k] + step * 32);
+            b[k] = bs_cu_constant(w + min(k, last) * apart);
 #pragma unroll
         for (int m = 0; m < MT; m++) {
-            const uint2 low = *reinterpret_cast<const uint2 *>(x[m][0] + offset), high = *reinterpret_cast<const uint2 *>(x[m][1] + offset);
+            const uint2 low = *reinterpret_cast<const uint2 *>(from + x[2 * m]), high = *reinterpret_cast<const uint2 *>(from + x[2 * m + 1]);
             const uint32_t a[4] = {low.x, high.x, low.y, high.y};
 #pragma unroll
             for (int k = 0; k < NT; k++) {
                 const uint32_t bk[2] = {b[k].x, b[k].y};
-                bs_cu_mma(d[m][k], a, bk);
+                bs_cu_mma(d + (k * MT + m) * 4, a, bk);
             }
         }
     }
-    const int32_t bytes = bs_cu_bytes(c.out_dtype);
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+#pragma unroll 1 /* here and below: what comes next is moved to the front, so that the code is there once */
+    for (int32_t k = 0; k < NT; k++) {
+        const bs_cu_conv_pair pair = bs_cu_conv_pair_of(c, e, p, (first + k) * 8 + 2 * quad);
+        if (e.rare == BS_ACT_NONE) {
 #pragma unroll
-    for (int k = 0; k < NT; k++) {
-        const int32_t o = (first + k) * 8 + 2 * quad, channel = p.group * c.out_c + o, valid = c.out_c - o;
-        if (valid <= 0)
-            continue;
-        const int32_t next = valid > 1 ? channel + 1 : channel;
-        const float b0 = c.bias[channel], b1 = c.bias[next];
-        const float s0 = e.slopes ? e.slopes[channel] : e.slope, s1 = e.slopes ? e.slopes[next] : e.slope;
+            for (int m = 0; m < 2 * MT; m++)
+                bs_cu_conv_put_pair<false>(c, e, p, pair, at[m], d[2 * m], d[2 * m + 1]);
+        }
+#pragma unroll 1
+        for (int32_t m = 0; e.rare != BS_ACT_NONE && m < 2 * MT; m++) {
+            const int32_t here = at[0];
+            const float d0 = d[0], d1 = d[1];
+            bs_cu_conv_put_pair<true>(c, e, p, pair, here, d0, d1);
 #pragma unroll
-        for (int m = 0; m < MT; m++)
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                if (at[m][h] < 0)
-                    continue;
-                uint8_t *y = c.out + ((int64_t)(p.y + (at[m][h] >> 16)) * c.out_row + (int64_t)(p.x + (at[m][h] & 0xffff)) * c.out_pixel + channel) * bytes;
-                const float y0 = bs_cu_conv_finish(e, s0, d[m][k][2 * h] + b0), y1 = bs_cu_conv_finish(e, s1, d[m][k][2 * h + 1] + b1);
-                if (valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
-                    *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
-                } else {
-                    bs_cu_put(y, c.out_dtype, 0, y0);
-                    if (valid > 1)
-                        bs_cu_put(y, c.out_dtype, 1, y1);
-                }
+            for (int i = 0; i < 2 * MT; i++) {
+                at[i] = i + 1 < 2 * MT ? at[i + 1] : here;
+                d[2 * i] = i + 1 < 2 * MT ? d[2 * i + 2] : d0;
+                d[2 * i + 1] = i + 1 < 2 * MT ? d[2 * i + 3] : d1;
             }
+        }
+#pragma unroll
+        for (int i = 0; i + 4 * MT < NT * MT * 4; i++)
+            d[i] = d[i + 4 * MT];
     }
 }
 
-/* All products of a tile, dealt out to the warps. */
-template <int MT>
-__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
-                                                    int32_t together)
+/* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
+template <int MT, bool NEAR>
+__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, int32_t together)
 {
     const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8, across = (blocks + together - 1) / together;
     for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
         const int32_t base = item % down * 16 * MT, first = item / down * together;
-        switch (together) {
-        case 1: bs_cu_conv_product<MT, 1>(c, e, v, p, base, first); break;
-        case 2: bs_cu_conv_product<MT, 2>(c, e, v, p, base, first); break;
-        case 3: bs_cu_conv_product<MT, 3>(c, e, v, p, base, first); break;
-        default: bs_cu_conv_product<MT, 4>(c, e, v, p, base, first); break;
-        }
+        if (together == 1)
+            bs_cu_conv_product<MT, 1, NEAR>(c, v, p, base, first);
+        else if (together == 2 || !NEAR)
+            bs_cu_conv_product<MT, 2, NEAR>(c, v, p, base, first);
+        else if (together == 3)
+            bs_cu_conv_product<MT, NEAR ? 3 : 2, NEAR>(c, v, p, base, first);
+        else
+            bs_cu_conv_product<MT, MT == 4 ? 3 : NEAR ? 4 : 2, NEAR>(c, v, p, base, first);
     }
 }
 
 /* h x w pixels of a group to shared memory, as f16. */
 __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h, int32_t w, __half *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
     const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 && (reinterpret_cast<uintptr_t>(from) & 15) == 0;
     const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
-        __half *target = to + at * c.pixel;
+        __half *target = to + at * apart;
         if (async) {
             bs_cu_cp_async_16(target + 8 * k, pixel + 16 * k);
         } else if (quads && c.in_dtype == BS_F16) {
@@ -2150,7 +2245,7 @@ __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t ro
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
     for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
         const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
+        table[q] = k < products ? 2 * (ky * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * row + kx * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * pixel + k - tap * c.in_c) : 0;
     }
 }
 
@@ -2162,53 +2257,85 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
     return (blocks + least - 1) / least;
 }
 
-__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a multiprocessor to
+ * itself the registers for 64 are there. */
+template <bool TILE>
+__device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, bool near)
 {
-    const bs_cu_conv_end end = bs_cu_conv_end_of(c);
-    const int32_t warps = (int32_t)blockDim.x / 32, pieces = bs_cu_conv_tiles_of(c);
-    int32_t *table = reinterpret_cast<int32_t *>(t.workspace);
+    const int32_t n = p.h * p.w, warps = (int32_t)blockDim.x / 32, together = bs_cu_conv_together(c, p);
+    if (TILE) {
+        const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
+        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
+        if (together < 4 && fours * 12 <= twos * 7)
+            bs_cu_conv_products<4, true>(c, v, p, together);
+        else
+            bs_cu_conv_products<2, true>(c, v, p, together);
+    } else if (near) {
+        bs_cu_conv_products<2, true>(c, v, p, together);
+    } else {
+        bs_cu_conv_products<2, false>(c, v, p, min(together, 2));
+    }
+}
+
+/* TILE: the operand is a row of a tile, in shared memory already. */
+template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
+    BS_CU_ASSUME_SHARED(table);
     bs_cu_conv_window v;
     v.steps = (c.kernel_h * c.kernel_w * c.in_c + 15) / 16;
     v.table = table;
-    __half *room = reinterpret_cast<__half *>(t.workspace + 16 * v.steps);
+    __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t row = c.pixel > 0 ? width * c.pixel : c.in_row, pixel = c.pixel > 0 ? c.pixel : c.in_pixel;
+        const int32_t width = (p.w - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_w - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1, height = (p.h - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_h - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1;
+        const int32_t row = apart > 0 ? width * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
         __syncthreads(); /* the last piece is done with the workspace */
         if (columns != width)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
-        if (c.pixel > 0)
+        if (apart > 0)
             bs_cu_conv_stage_half(c, from, t.scratch == NULL, height, width, room);
         __syncthreads();
         columns = width;
-        v.data = c.pixel > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
-        v.row = 2 * row * c.stride;
-        v.pixel = 2 * pixel * c.stride;
+        v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
+        v.row = 2 * row * bs_cu_conv_p(c, BS_CU_CONV_STRIDE);
+        v.pixel = 2 * pixel * bs_cu_conv_p(c, BS_CU_CONV_STRIDE);
         v.spread = bs_cu_conv_spread(v.pixel);
-        const int32_t n = p.h * p.w, together = bs_cu_conv_together(c, p), across = ((c.out_c + 7) / 8 + together - 1) / together;
-        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
-        if (fours * 12 <= twos * 7) /* 64 pixels at once use weights better, 32 leave fewer warps idle at the end */
-            bs_cu_conv_products<4>(c, end, v, p, together);
-        else
-            bs_cu_conv_products<2>(c, end, v, p, together);
+        bs_cu_conv_deal<TILE>(c, v, p, apart > 0);
     }
 }
 
-__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_tensor(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
     }
 }
 
+__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_conv_tensor_rows<false>(t, s, w); }
+
+/* Only in a region: a launch of its own would be nothing but code. */
+__device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    if (t.scratch != NULL)
+        bs_cu_conv_tensor_rows<true>(t, s, w);
+}
+
 /* ------------------------------------------------------------------------------------------------ plain loops */
+
+/* Bias and activation, any. */
+__device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
+{
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f, sum + e.bias[o]);
+}
 
 /* Weight of product k (ky, kx, channel) of output o of a group. */
 __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, int32_t group, int32_t o, int32_t tap, int32_t channel)
@@ -2230,7 +2357,7 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
         const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
         const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
         if (w.part == 0)
@@ -2238,17 +2365,17 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
             const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels), group = o / c.out_c;
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
+            const int64_t window = (int64_t)oy * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_row + (int64_t)ox * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
             float sum = 0.0f;
             for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
                 const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
+                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * bs_cu_conv_p(c, BS_CU_CONV_DILATION);
                 for (int32_t k = 0; k < c.in_c; k++)
                     sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
                                bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
             }
             bs_cu_put(c.out, c.out_dtype, (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
-                      bs_cu_act(c.act, c.param, c.act == BS_PRELU ? c.slopes[o] : 0.0f, sum + c.bias[o]));
+                      bs_cu_conv_any(c, o, sum));
         }
     }
 }
@@ -2272,7 +2399,7 @@ __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, in
     return floats;
 }
 
-/* p as for conv2d: PAD_H the descriptor's; DILATION holds what a phase has, 1. LAYOUT 1: packed phases, 0: plain loops. */
+/* p as for conv2d: the kernel's size and the padding are the descriptor's, the rest is what a phase has. */
 static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
@@ -2290,7 +2417,7 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     else
         s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
-    s->p[BS_CU_CONV_STRIDE].i = stride;
+    s->p[BS_CU_CONV_UP].i = stride;
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
@@ -2307,61 +2434,67 @@ __device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, in
 
 __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad, const bs_cu_work &w)
 {
-    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x;
-    const int64_t n = (int64_t)c.h * c.w * channels;
+    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
+    const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
     for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
         const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
         const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
         float sum = 0.0f;
-        for (int32_t ky = bs_cu_deconv_phase(oy, pad, c.stride); ky < c.kernel_h; ky += c.stride)
-            for (int32_t kx = bs_cu_deconv_phase(ox, pad, c.stride); kx < c.kernel_w; kx += c.stride) {
-                const int64_t at = (int64_t)((oy + pad - ky) / c.stride) * x.stride[1] + (int64_t)((ox + pad - kx) / c.stride) * x.stride[2];
+        for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
+            for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
+                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] + (int64_t)((ox + pad - kx) / up) * x.stride[2];
                 for (int32_t k = 0; k < x.dim[0]; k++)
                     sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
                                reinterpret_cast<const float *>(c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx], sum);
             }
         bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
-                  bs_cu_act(c.act, c.param, c.act == BS_PRELU ? c.slopes[o] : 0.0f, sum + c.bias[o]));
+                  bs_cu_conv_any(c, o, sum));
     }
 }
 
 /* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
 __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x, const bs_cu_view &y, int32_t pad, int32_t phase)
 {
+    const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
     bs_cu_conv c = whole;
-    const int32_t a = phase / whole.stride, b = phase % whole.stride;
-    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, whole.stride), right = b - bs_cu_deconv_phase(y.x0, pad, whole.stride);
-    const int32_t oy = y.y0 + (down < 0 ? down + whole.stride : down), ox = y.x0 + (right < 0 ? right + whole.stride : right);
-    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, whole.stride, a);
-    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, whole.stride, b);
-    c.in = x.data + ((int64_t)((oy + pad - a) / whole.stride - (c.kernel_h - 1)) * x.stride[1] +
-                     (int64_t)((ox + pad - b) / whole.stride - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    const int32_t a = phase / up, b = phase % up;
+    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
+    const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
+    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, up, a);
+    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, up, b);
+    c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
+                     (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
     c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
-    c.out_row = y.stride[1] * whole.stride;
-    c.out_pixel = y.stride[2] * whole.stride;
-    c.h = max(0, (y.y1 - oy + whole.stride - 1) / whole.stride);
-    c.w = max(0, (y.x1 - ox + whole.stride - 1) / whole.stride);
-    c.stride = 1;
-    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, whole.stride, whole.in_c, whole.out_c, phase);
+    c.out_row = y.stride[1] * up;
+    c.out_pixel = y.stride[2] * up;
+    c.h = max(0, (y.y1 - oy + up - 1) / up);
+    c.w = max(0, (y.x1 - ox + up - 1) / up);
+    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, up, whole.in_c, whole.out_c, phase);
     return c;
+}
+
+/* A call of its own: where phases are told apart there are no registers for the rest. */
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    return bs_cu_conv_direct(t, c, part, parts);
 }
 
 __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t pad = s->p[BS_CU_CONV_PAD_H].i, phases = s->p[BS_CU_CONV_STRIDE].i * s->p[BS_CU_CONV_STRIDE].i;
+    const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
-        if (s->p[BS_CU_CONV_LAYOUT].i == 0 && y.y1 > y.y0 && y.x1 > y.x0) {
-            bs_cu_deconv_plain(x, y, c, pad, w);
-        } else if (s->p[BS_CU_CONV_LAYOUT].i != 0 && bs_cu_conv_sound(t, s, x, y)) {
-            int32_t part = w.part; /* pieces of all phases are dealt out in one row */
-            for (int32_t phase = 0; phase < phases; phase++) {
-                const bs_cu_conv job = bs_cu_deconv_job(c, x, y, pad, phase);
-                const int32_t pieces = bs_cu_conv_direct(t, job, part, w.parts) % w.parts;
-                part = part >= pieces ? part - pieces : part - pieces + w.parts;
+        int32_t part = w.part; /* pieces of all phases are dealt out in one row */
+        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) { /* looked up again each time: registers are dearer */
+            const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+            const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
+            if (w.part == 0 && phase == 0)
+                bs_cu_zero_margin(y);
+            if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
+                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
+            } else if (bs_cu_conv_sound(t, s, x, y)) {
+                const bs_cu_conv &job = bs_cu_conv_share(t, bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
+                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
+                part += part < 0 ? w.parts : 0;
             }
         }
     }
@@ -2887,11 +3020,11 @@ __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int
 
 /* --------------------------------------------------------------------------------------------------- walk */
 
-/* Four axes, the last one moves fastest; at: of the first element. Operand 0 is the output. */
+/* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
 template <int N> struct bs_cu_walk {
     int32_t count[4];
     int32_t step[N][4]; /* elements */
-    int64_t at[N];
+    uint8_t *begin[N];
 };
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
@@ -2937,7 +3070,7 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
         k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
-        k.at[i] = o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0;
+        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -2949,43 +3082,41 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 }
 
 /* Whether operand i moves by one along lines, and begins each at an aligned four. */
-template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, const uint8_t *data, int32_t bytes)
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, int32_t bytes)
 {
-    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(data, bytes, k.at[i]);
+    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(k.begin[i], bytes, 0);
 }
 
-/* Visits what is dealt to this thread: each.four(at) where four(s) is true of the lines, else each.one(at). */
+/* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
+ * offsets from where operands begin. The first axis
+ * is one of four dimensions that do not fold: it goes around the others. */
 template <int N, typename E>
 __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads, const E &each)
 {
-    const int32_t unit = four ? 4 : 1, n1 = k.count[1], n2 = k.count[2], n3 = k.count[3] / unit;
-    if (k.count[0] <= 0 || n1 <= 0 || n2 <= 0 || n3 <= 0)
+    const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
+    if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
         return;
-    int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2 % n1, d0 = index / n3 / n2 / n1;
-    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2 % n1, s0 = threads / n3 / n2 / n1;
-    int64_t at[N];
+    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2;
+    for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
+        int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2;
+        while (d1 < k.count[1]) {
+            int64_t at[N];
 #pragma unroll
-    for (int32_t i = 0; i < N; i++)
-        at[i] = k.at[i] + (int64_t)d3 * (k.step[i][3] * unit) + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
-    while (d0 < k.count[0]) {
-        if (four)
-            each.four(at);
-        else
-            each.one(at);
-        d3 += s3;
-        const int32_t carry3 = d3 >= n3;
-        d3 -= carry3 ? n3 : 0;
-        d2 += s2 + carry3;
-        const int32_t carry2 = d2 >= n2;
-        d2 -= carry2 ? n2 : 0;
-        d1 += s1 + carry2;
-        const int32_t carry1 = d1 >= n1;
-        d1 -= carry1 ? n1 : 0;
-        d0 += s0 + carry1;
-#pragma unroll
-        for (int32_t i = 0; i < N; i++)
-            at[i] += (int64_t)(s3 - (carry3 ? n3 : 0)) * (k.step[i][3] * unit) + (int64_t)(s2 + carry3 - (carry2 ? n2 : 0)) * k.step[i][2] +
-                     (int64_t)(s1 + carry2 - (carry1 ? n1 : 0)) * k.step[i][1] + (int64_t)(s0 + carry1) * k.step[i][0];
+            for (int32_t i = 0; i < N; i++)
+                at[i] = (int64_t)(d3 * unit) * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] +
+                        (int64_t)d0 * k.step[i][0];
+            if (four)
+                each.four(at);
+            else
+                each.one(at);
+            d3 += s3;
+            const int32_t carry3 = d3 >= n3;
+            d3 -= carry3 ? n3 : 0;
+            d2 += s2 + carry3;
+            const int32_t carry2 = d2 >= n2;
+            d2 -= carry2 ? n2 : 0;
+            d1 += s1 + carry2;
+        }
     }
 }
 
@@ -3024,12 +3155,22 @@ __device__ __forceinline__ bs_cu_copy bs_cu_copy_between(const bs_cu_view &to, c
 __device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, int32_t threads)
 {
     const bs_cu_walk<2> k = bs_cu_walk_over(v);
-    const bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
-    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
+    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from_bytes);
+    copy.to = k.begin[0];
+    copy.from = k.begin[1];
     bs_cu_walk_run(k, four, index, threads, copy);
 }
 
 /* --------------------------------------------------------------------------------------------------- scan */
+
+/* floor(v / r), by a shift where r is a power of two. */
+__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
+{
+    if ((r & (r - 1)) == 0)
+        return v >> (31 - __clz(r));
+    return v >= 0 ? v / r : -1 - (-1 - v) / r;
+}
 
 /* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it is. */
 struct bs_cu_scan {
@@ -3135,10 +3276,10 @@ template <typename F> __device__ inline void bs_cu_binary_run(const bs_cu_tile &
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
             v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_binary<F> each = {v[1].data, v[2].data, v[0].data, v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.a, bs_cu_bytes(each.a_type)) &&
-                          (each.same || bs_cu_walk_fours(k, 2, each.b, bs_cu_bytes(each.b_type)));
+        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0], v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.a_type)) &&
+                          (each.same || bs_cu_walk_fours(k, 2, bs_cu_bytes(each.b_type)));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -3263,9 +3404,9 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_conversion each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.to)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.from));
+        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -3386,9 +3527,9 @@ template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_unary<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        const bs_cu_unary<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, f};
+        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -3472,9 +3613,9 @@ __device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_devic
         v[2].stride[0] = 1;
         v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_channelwise<F> each = {v[1].data, v[0].data, v[1].dtype, v[0].dtype, a, b, f};
-        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, each.y, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, each.x, bs_cu_bytes(each.x_type));
+        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, a, b, f};
+        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_walk_run(k, four, d.index, d.workers, each);
@@ -3953,19 +4094,23 @@ struct bs_cu_linear_line {
     uint8_t *y;
 };
 
+/* Lies in shared memory: registers are for sums. */
 struct bs_cu_linear_job {
     const bs_device_step *step;
     const bs_device_operand *x, *y;
     const uint8_t *weights;
     int32_t line_bytes; /* of weights */
-    int32_t k, out, lines /* of a row */, x_step;
+    int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
+    int32_t type; /* of x */
     bool same; /* x is stored as it is multiplied, elements side by side */
-    bs_cu_linear_line *at; /* [64] of the tile, in shared memory */
+    int32_t row, down, wide, parts, pieces; /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
 
-template <int BYTES> __device__ inline bs_cu_linear_job bs_cu_linear_job_of(const bs_cu_tile &t, const bs_device_step *s)
+static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE, "stages and the job share the workspace");
+
+template <int BYTES> __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, bs_cu_linear_job &j)
 {
-    bs_cu_linear_job j;
     j.step = s;
     j.x = bs_cu_in(t, s, 0);
     j.y = bs_cu_out(t, s, 0);
@@ -3973,13 +4118,19 @@ template <int BYTES> __device__ inline bs_cu_linear_job bs_cu_linear_job_of(cons
     j.out = s->p[0].i;
     j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
     j.weights = bs_cu_prepared(t, s);
-    j.lines = 1;
+    int32_t lines = 1;
     for (int32_t i = 0; i < j.y->rank - 1; i++)
-        j.lines *= j.y->dim[i];
+        lines *= j.y->dim[i];
+    j.lines = lines;
+    j.type = j.x->dtype;
+    j.row = w.row;
+    j.parts = w.parts;
+    j.wide = s->p[4].i;
+    j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
+    j.lines_here = w.rows * lines;
     j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
     j.same = j.x_step == 1 && bs_cu_bytes(j.x->dtype) == BYTES;
-    j.at = reinterpret_cast<bs_cu_linear_line *>(t.workspace + BS_CU_WORKSPACE) - BS_CU_GEMM_SIDE;
-    return j;
 }
 
 /* What happens to a sum. Looked up when sums are there: until then registers are for them. */
@@ -4020,13 +4171,13 @@ __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_
     return offset;
 }
 
-/* Where lines first .. first + count of the rows from `row` are. count <= 64 <= threads. */
-__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t first, int32_t count)
+/* Where lines first .. first + count of the work are. count <= 64 <= threads. */
+__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
     const int32_t i = (int32_t)threadIdx.x;
     if (i >= count)
         return;
-    const int32_t r = row + (first + i) / j.lines, line = (first + i) % j.lines;
+    const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
     j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
     j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
 }
@@ -4046,11 +4197,13 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 template <int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count, int32_t from)
 {
+    const int32_t line_bytes = j.line_bytes;
+    const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
     for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
         const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
         uint8_t *slot = to + column * pitch + chunk;
-        if (from + chunk < j.line_bytes)
-            bs_cu_linear_fetch(slot, j.weights + (int64_t)(first + column) * j.line_bytes + from + chunk);
+        if (from + chunk < line_bytes)
+            bs_cu_linear_fetch(slot, weights + (int64_t)column * line_bytes + chunk);
         else
             *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
     }
@@ -4060,16 +4213,18 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
 template <int BYTES, int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count, int32_t from)
 {
+    const int32_t end = j.k, step = j.x_step, type = j.type;
+    const bool same = j.same;
     for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
         const uint8_t *line = j.at[i / CHUNKS].x;
         uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
         const int32_t k = (from + i % CHUNKS * 16) / BYTES;
-        if (j.same && k + 16 / BYTES <= j.k && (reinterpret_cast<uintptr_t>(line) & 15) == 0) {
+        if (same && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0) {
             bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
         } else {
 #pragma unroll 1
             for (int32_t e = 0; e < 16 / BYTES; e++) {
-                const float x = k + e < j.k ? bs_cu_get(line, j.x->dtype, (int64_t)(k + e) * j.x_step) : 0.0f;
+                const float x = k + e < end ? bs_cu_get(line, type, (int64_t)(k + e) * step) : 0.0f;
                 bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
             }
         }
@@ -4137,13 +4292,13 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
 }
 
 /* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
-template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
 {
     const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH), threads = (int32_t)blockDim.x;
     const int32_t steps = depth * ((end - first + BS_CU_FEW_COLUMNS - 1) / BS_CU_FEW_COLUMNS);
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    bs_cu_linear_find(t, j, row, line, count);
+    bs_cu_linear_find(t, j, line, count);
     __syncthreads();
     for (int32_t i = 1 - BS_CU_FEW_STAGES; i < steps; i++) {
         if (i >= 0) {
@@ -4225,14 +4380,14 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
     __syncthreads();
 }
 
-/* Lines line .. line + count (64 at most) of the rows from `row`, in passes. */
+/* Lines line .. line + count (64 at most) of the work, in passes. */
 template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
 {
     const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
     for (int32_t at = 0; at < count; at += most) {
         const int32_t here = min(most, count - at);
-        bs_cu_linear_find(t, j, row, line + at, here);
+        bs_cu_linear_find(t, j, line + at, here);
         __syncthreads();
         bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
     }
@@ -4240,21 +4395,22 @@ __device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, const bs_cu_linea
 
 template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_linear_job j = bs_cu_linear_job_of<BYTES>(t, s);
-    const int32_t wide = s->p[4].i, lines = w.rows * j.lines, down = (lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
-    const int32_t pieces = down * ((j.out + wide - 1) / wide);
+    bs_cu_linear_job &j = reinterpret_cast<bs_cu_linear_job *>(t.workspace + BS_CU_WORKSPACE)[-1];
+    if (threadIdx.x == 0)
+        bs_cu_linear_begin<BYTES>(t, s, w, j);
+    __syncthreads();
     if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
         for (int32_t r = w.row; r < w.row + w.rows; r++)
             bs_cu_zero_margin(bs_cu_open(t, j.y, r));
-    for (int32_t piece = w.part; piece < pieces; piece += w.parts) { /* lines fastest: neighbours read the same weights */
-        const int32_t line = piece % down * BS_CU_GEMM_SIDE, first = piece / down * wide, end = min(first + wide, j.out);
-        const int32_t count = min(BS_CU_GEMM_SIDE, lines - line);
+    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) { /* lines fastest: neighbours read the same weights */
+        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide, end = min(first + j.wide, j.out);
+        const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
         if (count <= BS_CU_FEW_LINES)
-            bs_cu_linear_few<BYTES>(t, j, w.row, line, count, first, end);
+            bs_cu_linear_few<BYTES>(t, j, line, count, first, end);
         else if (count <= BS_CU_GEMM_SIDE / 2)
-            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, w.row, line, count, first, end);
+            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, line, count, first, end);
         else
-            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, w.row, line, count, first, end);
+            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, line, count, first, end);
     }
 }
 
@@ -4373,17 +4529,16 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
 
-/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, the line's
- * own with one place. */
+/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without the
+ * line's own. */
 struct bs_cu_lines {
     const uint8_t *x;
     uint8_t *y, *z;
     int32_t x_type, y_type;
     int32_t n, x_step, y_step, z_step; /* along a line */
     int32_t lane, lanes;
-    int32_t count[4];
-    int32_t step[3][4]; /* operand, results */
-    int64_t at[3];
+    int32_t count[3];
+    int32_t step[3][3]; /* operand, results */
 };
 
 __device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
@@ -4401,12 +4556,18 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
         y->stride[d] = d == axis ? 0 : y->stride[d];
 }
 
+/* Axis a, from 1 on, of those that are left when axis `own` of a walk is the line. */
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own, int32_t a, int32_t none)
+{
+    return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
+}
+
 /* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole values. */
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z, int32_t axis, int32_t lanes)
 {
     const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
-    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0;
-    int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0, own = x.rank != 3 ? axis + 4 - x.rank : axis == 0 ? 3 : axis;
+    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
     bs_cu_view v[3] = {x, y, z};
     bs_cu_lines k;
     bs_cu_lines_widen(&v[1], x.rank, axis);
@@ -4416,46 +4577,44 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.y_step = bs_cu_along(v[1].stride, axis);
     k.z_step = bs_cu_along(v[2].stride, axis);
 #pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
-        extent[d] = d == axis ? 1 : extent[d];
-#pragma unroll
-    for (int32_t a = 0; a < 4; a++)
-        k.count[a] = bs_cu_on_axis(extent, x.rank, true, a, 1);
+    for (int32_t a = 0; a < 3; a++)
+        k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
-        k.at[i] = (int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2];
+        v[i].data += ((int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2]) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
-        for (int32_t a = 0; a < 4; a++)
-            k.step[i][a] = bs_cu_on_axis(v[i].stride, x.rank, true, a, 0);
+        for (int32_t a = 0; a < 3; a++)
+            k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
     }
-    k.x = x.data;
-    k.y = y.data;
-    k.z = z.data;
+    k.x = v[0].data;
+    k.y = v[1].data;
+    k.z = v[2].data;
     k.x_type = x.dtype;
     k.y_type = y.dtype;
     k.lanes = lanes;
-    k.lane = lanes == 32 ? (int32_t)threadIdx.x % 32 : 0;
+    k.lane = (int32_t)threadIdx.x & (lanes - 1);
     return k;
 }
 
-/* Calls E::line(step, lines, at) for every line; a warp's lanes together. */
-template <typename E> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
+template <typename E, int N> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0), *more = bs_cu_out(t, s, s->n_out - 1);
     const int32_t lanes = s->p[BS_CU_LANES].i;
-    const bs_cu_deal d = bs_cu_deal_out(w, in->rank == 3, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
+    const bool image = bs_cu_in(t, s, 0)->rank == 3;
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, out, r);
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, in, r), y, bs_cu_open(t, more, r), s->p[BS_CU_AXIS].i, lanes);
-        const int32_t n1 = k.count[1], n2 = k.count[2], n3 = k.count[3], n = k.count[0] * n1 * n2 * n3;
-        if (w.part == 0 && in->rank == 3)
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0 && image)
             bs_cu_zero_margin(y);
+        const bs_cu_view z = N == 3 ? bs_cu_open(t, bs_cu_out(t, s, 1), r) : y;
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
+        const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
-            const int32_t d3 = l % n3, d2 = l / n3 % n2, d1 = l / n3 / n2 % n1, d0 = l / n3 / n2 / n1;
-            int64_t at[3];
+            const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
+            int64_t at[N];
 #pragma unroll
-            for (int32_t i = 0; i < 3; i++)
-                at[i] = k.at[i] + (int64_t)d3 * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
+            for (int32_t i = 0; i < N; i++)
+                at[i] = (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
             E::line(t, s, k, at);
         }
     }
@@ -4504,7 +4663,7 @@ static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_
 
 /* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
 struct bs_cu_softmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -4520,7 +4679,7 @@ struct bs_cu_softmax_line {
     }
 };
 
-__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line>(t, s, w); }
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w); }
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
 
@@ -4534,9 +4693,8 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_layer_norm_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
-        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s)), *bias = weight + s->p[1].i;
         const float count = (float)k.n;
         float mean = 0.0f, variance = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
@@ -4547,14 +4705,15 @@ struct bs_cu_layer_norm_line {
             variance += d * d;
         }
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
+        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + bias[i]);
+            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + weight[i + s->p[1].i]);
     }
 };
 
 __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_lines_run<bs_cu_layer_norm_line>(t, s, w);
+    bs_cu_lines_run<bs_cu_layer_norm_line, 2>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------ reduce */
@@ -4566,7 +4725,7 @@ static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_reduce_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
     {
         const int32_t kind = s->p[0].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
@@ -4584,22 +4743,30 @@ struct bs_cu_reduce_line {
 
 __device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_lines_run<bs_cu_reduce_line>(t, s, w);
+    bs_cu_lines_run<bs_cu_reduce_line, 2>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------ argmax */
 
 static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1); }
 
-/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
-template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, T (*get)(const bs_cu_lines &, int64_t, int32_t), int64_t at)
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v) { *v = bs_cu_line_get(k, at, i); }
+
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, int32_t *v)
 {
-    T best = get(k, at, 0);
+    *v = reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
+}
+
+/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
+template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, int64_t at)
+{
+    T best, v;
     int32_t index = 0;
+    bs_cu_line_take(k, at, 0, &best);
     if (!(best == best))
         return 0;
     for (int32_t i = k.lane; i < k.n; i += k.lanes) {
-        const T v = get(k, at, i);
+        bs_cu_line_take(k, at, i, &v);
         index = v > best ? i : index;
         best = v > best ? v : best;
     }
@@ -4614,21 +4781,16 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
     return index;
 }
 
-__device__ __forceinline__ int32_t bs_cu_line_int(const bs_cu_lines &k, int64_t at, int32_t i)
-{
-    return reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
-}
-
 struct bs_cu_argmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
     {
-        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, bs_cu_line_int, at[0]) : bs_cu_argmax_of<float>(k, bs_cu_line_get, at[0]);
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0]) : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
     }
 };
 
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line>(t, s, w); }
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w); }
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
@@ -4683,7 +4845,7 @@ struct bs_cu_topk_line {
     }
 };
 
-__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line>(t, s, w); }
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w); }
 
 #endif
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
@@ -4839,7 +5001,9 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/program.cuh" */
 
 enum {
-    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight */
+    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight; */
+    BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
+    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many pieces */
     BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
     BS_CU_MOVE_TEAM = 15,     /* p: threads of a team, 0 the block */
     BS_CU_SUM_PIECE = 2048,   /* elements of a piece of a sum: two words a thread */
@@ -4857,7 +5021,7 @@ static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_devi
     s->parts = 1;
     s->p[BS_CU_MOVE_TEAM].i = 0;
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
-        s->parts = bs_cu_pieces(bytes, BS_CU_MOVE_BYTES);
+        s->parts = bs_cu_pieces(bytes, bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
         return;
     }
     int32_t team = 4;
@@ -5204,14 +5368,12 @@ __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team
     return each;
 }
 
-/* One side is contiguous along the first loop, the other along loop j (1 or 2): by tiles that are turned round in shared
- * memory, so that both sides see whole words of memory. By a block, all threads. */
-__device__ inline void bs_cu_copy_turned(bs_cu_nest c, int32_t j, uint8_t *workspace, const bs_cu_work &w)
+/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared memory,
+ * so that both sides see whole words of memory. By a block, all threads. */
+__device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace, const bs_cu_work &w)
 {
     uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
-    if (j == 2)
-        bs_cu_nest_swap(&c, 1, 2);
     const bool from_first = c.from_step[0] == 1; /* which side runs along loop 0 */
     const int32_t pitch = BS_CU_TILE_FAST | 1, across = (c.n[0] + BS_CU_TILE_SLOW - 1) / BS_CU_TILE_SLOW;
     const int32_t along = (c.n[1] + BS_CU_TILE_FAST - 1) / BS_CU_TILE_FAST;
@@ -5240,16 +5402,15 @@ __device__ inline void bs_cu_copy_turned(bs_cu_nest c, int32_t j, uint8_t *works
 __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace, const bs_cu_work &w)
 {
     const bool block = team.size == (int32_t)blockDim.x;
-    int32_t j = 0, each = c.n[0] + 1;
+    const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
+    int32_t each = c.n[0] + 1;
     if (c.to_step[0] == 1 && c.from_step[0] == 1)
         each = bs_cu_copy_lines(c, team, w);
-    else if (c.to_step[0] == 1)
-        j = c.from_step[1] == 1 ? 1 : c.from_step[2] == 1 ? 2 : 0;
-    else if (c.from_step[0] == 1)
-        j = c.to_step[1] == 1 ? 1 : c.to_step[2] == 1 ? 2 : 0;
-    if (block && j > 0 && c.n[0] >= 8 && (j == 1 ? c.n[1] : c.n[2]) >= 8)
-        bs_cu_copy_turned(c, j, workspace, w);
-    else if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    else if (turned && block && c.n[0] >= 8 && c.n[1] >= 8) {
+        bs_cu_copy_turned(c, workspace, w);
+        return;
+    }
+    if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
@@ -5312,8 +5473,6 @@ __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &in
 /* As bs_zero_margin. */
 __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team &team)
 {
-    if (v.margin == 0 || v.rank != 3)
-        return;
     const bs_cu_rect inner = {v.y0, v.y1, v.x0, v.x1};
     const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin, min(v.x1 + v.margin, v.max_w + v.margin)};
     bs_cu_zero_ring(v, inner, outer, team);
@@ -5323,7 +5482,7 @@ __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team 
 __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_team &team)
 {
     const int32_t h = v.dim[1], w = v.dim[2], margin = v.margin;
-    if (h <= 0 || w <= 0 || margin == 0)
+    if (h <= 0 || w <= 0)
         return;
     const bs_cu_rect inner = {0, h, 0, w};
     const bs_cu_rect outer = {v.frame_y == 0 ? -margin : 0, v.frame_y + h == v.frame_h ? h + margin : h, v.frame_x == 0 ? -margin : 0,
@@ -5358,7 +5517,7 @@ __device__ inline void bs_cu_load_run(const bs_cu_tile &t, const bs_device_step 
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_row_copy(bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
-        if (w.part == 0 && out->margin > 0)
+        if (w.part == 0 && out->margin > 0 && out->rank == 3)
             bs_cu_zero_outside(bs_cu_open(t, out, r), team);
     }
 }
@@ -5367,8 +5526,6 @@ __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    if (out->base == 0 && out->place != BS_AT_TILE)
-        return; /* an output that is not asked for */
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
         bs_cu_zero_around(t, out, r, team, w);
@@ -5496,44 +5653,36 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
     source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
 }
 
+/* Whether choice `at` of a decision gave the gather a row. */
+__device__ __forceinline__ bool bs_cu_gives(const bs_device_step *s, const bs_cu_decision &d, int64_t at)
+{
+    const int32_t path = d.chosen[at];
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_mask_has(s, 2, path);
+}
+
 /* Writes what the paths of a row gave to `sources`, in path order, then the residual; returns how many. A row takes a path
  * once at most, so the paths before one are counted. By a team; the caller synchronises. */
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, bs_cu_source *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
-    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
     int32_t count = 0;
-    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) {
-        const int32_t mine = k < d.per_row ? d.chosen[at + k] : -1;
+    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
+        const int32_t mine = k < d.per_row && bs_cu_gives(s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
         for (int32_t i = 0; i < d.per_row; i++) {
-            const int32_t path = d.chosen[at + i];
-            const bool gives = path >= 0 && d.inverse[at + i] >= 0 && bs_cu_mask_has(s, 2, path);
+            const bool gives = bs_cu_gives(s, d, at + i);
             count += gives;
-            before += gives && path < mine;
+            before += gives && d.chosen[at + i] < mine;
         }
-        if (mine >= 0 && d.inverse[at + k] >= 0 && bs_cu_mask_has(s, 2, mine))
-            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
-                              sums && s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before]);
+        if (mine >= 0)
+            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine], s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
+                              &sources[before]);
     }
-    if (s->p[1].i && (sums || count == 0)) {
-        if (team.rank == 0)
-            bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
-        count++;
-    }
-    return count;
-}
-
-/* One source of several: that with the largest gate, the lower path of equals. */
-__device__ inline int32_t bs_cu_source_best(const bs_cu_source *sources, int32_t count)
-{
-    int32_t best = 0;
-    for (int32_t i = 1; i < count; i++)
-        if (sources[i].gate > sources[best].gate)
-            best = i;
-    return best;
+    if (s->p[1].i && team.rank == 0)
+        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
+    return count + (s->p[1].i != 0);
 }
 
 __device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
@@ -5616,41 +5765,45 @@ template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum
         bs_cu_put(m.to, m.dtype, to, sum.x);
 }
 
-/* One element of one source, of any type, or zero. */
-__device__ __forceinline__ void bs_cu_select_at(const bs_cu_sum &m, const bs_cu_source *from, uint32_t i)
-{
-    uint32_t line = i / (uint32_t)m.n[0];
-    const int32_t c = (int32_t)(i - line * (uint32_t)m.n[0]), x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
-    line /= (uint32_t)m.n[1];
-    const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
-    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
-    if (!from || (m.image && (y < from->y0 || y >= from->y1 || x < from->x0 || x >= from->x1))) {
-        bs_cu_bits_put(m.to, bs_cu_bytes(m.dtype), to, 0);
-        return;
-    }
-    const int64_t at = (int64_t)c * from->step[0] + (int64_t)x * from->step[1] + (int64_t)y * from->step[2] + (int64_t)z * from->step[3];
-    bs_cu_element_move(m.to, m.dtype, to, from->data, from->dtype, at);
-}
-
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool sums, const bs_cu_team &team, const bs_cu_work &w)
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
-    const bs_cu_source *only = sums || count == 0 ? NULL : sources + bs_cu_source_best(sources, count);
-    bool four = sums && bs_cu_by_four(m.to, m.dtype, m.n, m.step);
+    bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
     for (int32_t k = 0; four && k < count; k++)
         four = bs_cu_by_four(sources[k].data, sources[k].dtype, m.n, sources[k].step);
     const uint32_t total = (uint32_t)m.n[0] * (uint32_t)m.n[1] * (uint32_t)m.n[2] * (uint32_t)m.n[3];
     uint32_t first, last;
     bs_cu_share(four ? total / 4 : total, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        if (!sums)
-            bs_cu_select_at(m, only, i);
-        else if (four)
+        if (four)
             bs_cu_sum_at<4>(m, sources, count, i);
         else
             bs_cu_sum_at<1>(m, sources, count, i);
     }
+}
+
+/* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
+__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    int64_t best = -1;
+    for (int64_t i = at; i < at + d.per_row; i++)
+        if (bs_cu_gives(s, d, i) &&
+            (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
+            best = i;
+    const bs_cu_view to = bs_cu_open_target(t, out, row);
+    const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
+    if (best < 0 && !s->p[1].i) {
+        bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        return;
+    }
+    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]), best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    bs_cu_row_copy(to, from, team, t.workspace, w);
+    if (to.rank == 3 && w.part == 0)
+        bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
 }
 
 __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5662,12 +5815,14 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
         const bool mine = r < w.row + w.rows;
-        const int32_t count = mine ? bs_cu_sources(t, s, r, team, sources) : 0;
+        const int32_t count = mine && sums ? bs_cu_sources(t, s, r, team, sources) : 0;
         __syncthreads();
-        if (mine) {
-            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, sums, team, w);
+        if (mine && sums)
+            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, team, w);
+        else if (mine)
+            bs_cu_select_row(t, s, r, team, w);
+        if (mine)
             bs_cu_zero_around(t, out, r, team, w);
-        }
         __syncthreads();
     }
 }
@@ -5768,7 +5923,7 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases, const bs_cu_view &x, const bs_cu_view &y,
                                           const bs_cu_scan &k)
 {
-    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = (k.y + 64 * factor) / factor - 64, gx = (k.x + 64 * factor) / factor - 64;
+    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
     const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;
@@ -6646,29 +6801,6 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         chunk[p] = p < r.d.paths ? r.shared->counts[p] : !good;
 }
 
-/* What the caller's function chose. False: a path that there is not. */
-__device__ inline bool bs_cu_check_chosen(const bs_cu_router &r)
-{
-    bool bad = false;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        r.d.gates[row] = 1.0f;
-        bad = bad || r.d.chosen[row] < -1 || r.d.chosen[row] >= r.d.paths;
-    }
-    return __syncthreads_or(bad) == 0;
-}
-
-__device__ inline void bs_cu_pack_called(const bs_cu_router &r)
-{
-    if (!bs_cu_check_chosen(r)) {
-        bs_cu_choose_none(r, 0, r.rows);
-        if (threadIdx.x == 0)
-            bs_cu_fail(*r.t, r.s, BS_ERROR_DATA);
-    }
-    bs_cu_pack(r);
-    bs_cu_record_rows(r, 0, r.rows);
-    bs_cu_record_counts(r);
-}
-
 /* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
@@ -6702,8 +6834,10 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
     const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
     if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
         return;
-    if (!s->p[BS_CU_P_LARGE].i) {
-        bs_cu_pack_called(r);
+    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
+        bs_cu_pack(r);
+        bs_cu_record_rows(r, 0, r.rows);
+        bs_cu_record_counts(r);
         return;
     }
     const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + BS_CU_ROUTE_CHUNK - 1) / BS_CU_ROUTE_CHUNK);
@@ -7018,14 +7152,6 @@ static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *
     bs_cu_cut(n, s);
 }
 
-/* floor(v / r), by a shift where r is a power of two; r <= 64 x 64. */
-__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
-{
-    if ((r & (r - 1)) == 0)
-        return v >> (31 - __clz(r));
-    return v >= 0 ? v / r : -1 - (-1 - v) / r;
-}
-
 /* Goes over the result, so that it is written in order. */
 __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
@@ -7083,8 +7209,8 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
     const bs_cu_walk<2> k = bs_cu_walk_over(row);
     const bs_cu_copy copy = bs_cu_copy_between(y, table);
     const bool line = k.count[2] == 1 && k.count[1] == 1 && k.count[0] == 1;
-    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to, copy.to_bytes) &&
-                      bs_cu_walk_fours(k, 1, copy.from, copy.from_bytes);
+    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
+                      bs_cu_walk_fours(k, 1, copy.from_bytes);
     const int32_t unit = four ? 4 : 1, units = k.count[3] / unit * k.count[2] * k.count[1] * k.count[0];
     /* m, i: row of the result, and unit of the row, without dividing again */
     int32_t m = units > 0 ? index / units : y.dim[0], i = units > 0 ? index % units : 0;
@@ -7095,7 +7221,7 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
         }
-        int64_t at[2] = {(int64_t)m * y.stride[0] + k.at[0], (int64_t)from * table.stride[0] + k.at[1]};
+        int64_t at[2] = {(int64_t)m * y.stride[0], (int64_t)from * table.stride[0]};
         const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2, i1 = line ? 0 : i / c3 / c2;
 #pragma unroll
         for (int32_t o = 0; o < 2; o++)
@@ -7787,7 +7913,8 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
     }
 }
 
-template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+/* Moves are bound by memory: two blocks on a multiprocessor leave them all the registers they want, and no more. */
+template <int KERNEL> __global__ void __launch_bounds__(256, KERNEL <= BS_CU_route_price ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -7800,7 +7927,7 @@ template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_group(const b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_decide(const bs_cu_program program, int32_t first)
+template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(const bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -7862,7 +7989,7 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8870,12 +8997,14 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     return bs_cu_run_launch(s, &l, error);
 }
 
-/* What was queued is over whenever this is called: the number may be written. */
+/* What used the unit before is over: its number may be written. Not in the tables, which may be on their way. */
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
-    const uint64_t at = s->layout.units_at + (uint64_t)unit * sizeof(uint64_t);
-    *reinterpret_cast<uint64_t *>(s->pinned + s->layout.tables_pinned + at) = (uint64_t)(uintptr_t)weights;
-    return bs_cu_upload(s, at, sizeof(uint64_t), error);
+    uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
+    *place = (uint64_t)(uintptr_t)weights;
+    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
+                                       cudaMemcpyHostToDevice, s->device->stream),
+                       "telling the device where weights are", error);
 }
 
 /* The status of the run so far, then the counts. */

@@ -4,16 +4,19 @@
  *     brainstorm check FILE                         reads every record and compares its checksum
  *     brainstorm plan FILE --input frame=1x1080x1920 --threads 4
  *                                                   the bytes of every arena
+ *     brainstorm plan FILE --device cuda --half     the same for a GPU, which need not be here
+ *     brainstorm device                             what the GPU of this machine is (cli_device.c)
  *     brainstorm ops                                the op set
  *     brainstorm profile FILE                       what a profile tells (cli_profile.c)
  *     brainstorm replay FILE --slots 50%            its runs again, with other slots and storage (cli_replay.c)
  *     brainstorm trace FILE OUT.json                the profile for ui.perfetto.dev (cli_profile.c)
  *
  * Owns: the command line, and the memory that it lends to the library.
- * Relies on: brainstorm.h; cli.h for the commands on profiles; stream_options.h for --slots.
+ * Relies on: brainstorm.h; cli.h for the other commands; stream_options.h for --slots, device_options.h for --device.
  * Must never: read weights for `inspect` and `plan`, or trust that they are there.
  */
 #include "cli.h"
+#include "device_options.h"
 #include "stream_options.h"
 #include "words.h"
 
@@ -29,6 +32,7 @@ static const char usage_text[] =
     "  inspect FILE          print the graph, the blocks and the weights of a model file\n"
     "  check FILE            read all weights and compare their checksums\n"
     "  plan FILE [OPTION]... print the bytes of every arena; weights are not read\n"
+    "  device                print what the GPU of this machine is\n"
     "  ops                   print the op set: name, fewest and most operands, parameters (~ f32)\n"
     "  profile FILE          print what a profile tells of its runs\n"
     "  replay FILE ...       its runs again with other slots, policies and storage\n"
@@ -44,6 +48,9 @@ static const char usage_text[] =
     "  --conv NAME           direct or winograd [chosen by the planner]\n"
     "  --patch N             size of cells in pixels [as in the file]\n"
     "  --force ROUTER=PATH   plan for one path of a router only\n"
+    "  --device D            cpu, or cuda: for a GPU, which need not be here [cpu]\n"
+    "  --half                cuda: weights and intermediate results are kept in f16\n"
+    "  --shared-bytes N      cuda: shared memory that a block of threads may have, see `brainstorm device` [98304]\n"
     "  --slots BYTES         stream the weights of blocks through slots: BYTES[K|M|G] (K = 1024), or N% of what all take\n"
     "  --lanes N, --chunk BYTES   threads that read, 1 to 8 [2]; bytes of one read [256K]\n";
 
@@ -223,6 +230,7 @@ typedef struct plan_options {
     bs_model_input inputs[MAX_INPUTS];
     int32_t n_inputs, code_bits;
     bs_plan_desc desc;
+    device_options device;
     stream_options stream;
 } plan_options;
 
@@ -327,7 +335,24 @@ static bool plan_option(plan_options *o, const char *option, char *word, char *m
         return read_i32(word, 1, 8192, &o->desc.patch_size);
     if (strcmp(option, "--force") == 0)
         return option_force(o, word);
-    return option_stream(o, option, word, message, bytes);
+    if (strcmp(option, "--shared-bytes") == 0)
+        return read_i32(word, 24576, 1 << 20, &o->desc.shared_bytes);
+    const device_taken device = device_options_value(&o->device, option, word, message, bytes);
+    return device == DEVICE_OTHER ? option_stream(o, option, word, message, bytes) : device == DEVICE_TAKEN;
+}
+
+/* A plan for a GPU is made without one: --fallback would mean nothing. */
+static int settle_device(plan_options *o)
+{
+    const char *wrong = o->device.fallback ? "plan needs no GPU: --fallback is for programs that run" : device_options_wrong(&o->device);
+    if (!wrong && o->desc.shared_bytes && !o->device.cuda)
+        wrong = "--shared-bytes is for --device cuda";
+    if (!wrong && o->desc.tier && o->device.cuda)
+        wrong = "--tier is for the CPU, --device cuda for a GPU";
+    if (o->device.cuda)
+        o->desc.tier = BS_TIER_CUDA;
+    o->desc.half = o->device.half;
+    return wrong ? fail_usage(wrong, NULL) : EXIT_SUCCESS;
 }
 
 static int read_plan_options(plan_options *o, int count, char **words)
@@ -340,6 +365,8 @@ static int read_plan_options(plan_options *o, int count, char **words)
             o->path = words[i];
             continue;
         }
+        if (device_options_flag(&o->device, words[i]))
+            continue;
         if (i + 1 == count)
             return fail_usage("an unknown option, or one without a value", words[i]);
         char shown[160];
@@ -348,7 +375,7 @@ static int read_plan_options(plan_options *o, int count, char **words)
             return fail_usage("not understood", shown);
         i++;
     }
-    return o->path ? EXIT_SUCCESS : fail_usage("plan takes a file", NULL);
+    return o->path ? settle_device(o) : fail_usage("plan takes a file", NULL);
 }
 
 /* --------------------------------------------------------------------------------------------------- plan */
@@ -366,12 +393,17 @@ static void print_plan(const loaded *l, const bs_plan_desc *desc)
     const uint64_t tables = bs_graph_bytes(&room) + bs_plan_bytes(l->graph, desc) + l->model_memory.arena.used;
     bs_plan_sizes(l->plan, &sizes);
     printf("arenas (bytes)\n");
-    print_bytes("persistent", sizes.persistent, "session: prepared weights, state, decisions");
+    const bool gpu = desc->tier == BS_TIER_CUDA;
+    print_bytes("persistent", sizes.persistent, gpu ? "session" : "session: prepared weights, state, decisions");
     print_bytes("", tables, "file index, graph and plan, in the same arena");
     print_bytes("transient", sizes.transient, "activations");
     print_bytes("staging", sizes.staging, "storage reads, and weights while they are prepared");
     print_bytes("slots", sizes.slots, "weights that come and go");
-    print_bytes("together", sizes.persistent + tables + sizes.transient + sizes.staging + sizes.slots, "");
+    if (gpu) {
+        print_bytes("device", sizes.device, "of the GPU: prepared weights, slots, activations, state, decisions");
+        print_bytes("pinned", sizes.pinned, "page-locked, for what is copied to the GPU and back");
+    }
+    print_bytes("together", sizes.persistent + tables + sizes.transient + sizes.staging + sizes.slots + sizes.device + sizes.pinned, "");
     bs_plan_report(l->plan, report, sizeof report);
     printf("\n%s", report);
 }
@@ -417,6 +449,8 @@ static int command(int count, char **words)
         return count == 2 ? check(words[1]) : fail_usage("check takes one file", NULL);
     if (strcmp(words[0], "plan") == 0)
         return plan(count - 1, words + 1);
+    if (strcmp(words[0], "device") == 0)
+        return count == 1 ? cli_device() : fail_usage("device takes nothing", NULL);
     if (strcmp(words[0], "ops") == 0)
         return count == 1 ? ops() : fail_usage("ops takes nothing", NULL);
     if (strcmp(words[0], "profile") == 0)

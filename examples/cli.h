@@ -36,6 +36,9 @@ bool cli_grow(void **items, size_t *room, size_t count, size_t size);
 /* What the plan streams: units, stages, sizes. Returns the exit status. */
 int cli_stream(const bs_plan *plan);
 
+/* What the first GPU is. Returns the exit status. */
+int cli_device(void);
+
 extern const char *const cli_policies[]; /* names in the order of bs_policy; ended by NULL */
 
 /* The commands. words: after the command's own name. */

@@ -238,6 +238,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->loading = take(&at, largest_prepared(plan, false), 1);
     l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
     l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
+    l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
     l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
     l->pinned_bytes = at;
 }

@@ -228,6 +228,21 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
     }
 }
 
+/* Where the bytes of a plan are used. */
+static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
+{
+    if (bs_plan_on_device(p)) {
+        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
+        say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
+            (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)p->shared_bytes);
+    } else {
+        say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
+            (unsigned long long)p->transient_bytes, (unsigned long long)p->scratch_bytes, p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)p->weight_bytes);
+    }
+}
+
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 {
     report r = {text, bytes, 0};
@@ -236,9 +251,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
         (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
         (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
-    say(&r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-        (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, plan->threads, bs_tier_name(plan->tier),
-        plan->threads, (unsigned long long)plan->weight_bytes);
+    say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
             (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,

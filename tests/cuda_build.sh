@@ -52,7 +52,7 @@ quietly() { # LOG COMMAND...: passes when the command does and says nothing, but
 
 compile() { # SM
     quietly "$BUILD/sm_$1.log" "$NVCC" -std=c++14 -ccbin "$CXX" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
-        -Xptxas -v,-warn-spills -I. -Isrc -c src/cuda/cuda.cu -o "$BUILD/sm_$1.o"
+        -Xptxas -v -I. -Isrc -c src/cuda/cuda.cu -o "$BUILD/sm_$1.o"
 }
 
 # Lines `function registers stack spilled shared` from what ptxas tells; registers of a function that kernels call: -.
@@ -67,7 +67,7 @@ usage() { # SM
              }
          }
          END { for (i = 1; i <= n; i++) print order[i], registers[order[i]], stack[order[i]], spilled[order[i]], shared[order[i]] }' \
-        "$BUILD/sm_$1.log"
+        "$BUILD/sm_$1.log" | c++filt | sed -e 's/^void //' -e 's/^_INTERNAL_[^:]*:://' -e 's/([^)]*)//' -f "$BUILD/names.sed"
 }
 
 no_spills() { # SM
@@ -79,7 +79,7 @@ kernel_names() {
     cat >"$BUILD/names.cpp" <<'END'
 #include "cuda/kernels.cuh"
 #include <stdio.h>
-#define LINE(name) printf("s/^\\(bs_cu_[a-z]*\\)<%d>.*/\\1 " #name "/\n", (int)BS_CU_##name);
+#define LINE(name) printf("s/^\\(bs_cu_[a-z]*\\)<%d>/\\1:" #name "/\n", (int)BS_CU_##name);
 int main()
 {
     BS_CU_KERNELS(LINE)
@@ -90,13 +90,11 @@ END
 }
 
 table() {
-    kernel_names || return 1
     printf '%-44s %6s %10s %8s %8s\n' kernel sm registers stack shared
     for sm in $SMS; do
         usage "$sm" | while read -r function registers stack spilled shared; do
             [ "$registers" != - ] || continue
-            name=$(echo "$function" | c++filt | sed -e 's/^void //' -f "$BUILD/names.sed" -e 's/(.*//')
-            printf '%-44s %6s %10s %8s %8s\n' "$name" "$sm" "$registers" "$stack" "$shared"
+            printf '%-44s %6s %10s %8s %8s\n' "$function" "$sm" "$registers" "$stack" "$shared"
         done
     done | sort -k 1,1 -k 2,2 -k 3n
 }
@@ -196,6 +194,7 @@ refuses_misspelt() { # COMPILER FOLDER
 # --- all of it -------------------------------------------------------------------------------------------
 
 "$NVCC" --version | sed -n 's/^Cuda compilation tools, /nvcc: /p'
+check "kernels have names" kernel_names
 for sm in $SMS; do
     highest=$sm
     check "sm_$sm: compiles without a warning" compile "$sm"

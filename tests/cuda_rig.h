@@ -44,6 +44,7 @@ typedef struct rig_how {
     int32_t half, order, patch_size, shared_bytes, runs;
     double tolerance;  /* 0: 1e-5, half 2e-3 */
     int32_t conv;      /* of the CPU: bs_conv_choice; 0: the plain reference */
+    int32_t device_conv; /* of the device */
     uint64_t slot_bytes; /* both stream */
     int32_t differ;    /* cells whose decision may differ (exits on near ties) */
     bs_route_function callback; /* of every router that asks */
@@ -378,7 +379,7 @@ static inline bool rig_agree(cuda_rig *r, const rig_how *how)
     memcpy(d.forces, how->forces, sizeof how->forces);
     rig_once(r, &d, how, &cpu);
     d.tier = BS_TIER_CUDA;
-    d.conv = BS_CONV_AUTO;
+    d.conv = how->device_conv;
     d.order = how->order;
     d.half = how->half;
     d.shared_bytes = how->shared_bytes;

@@ -108,6 +108,10 @@ check "and a profile" test -s "$work/p.bin"
 check "that can be read" eval '$RUN "$BUILD/brainstorm" profile "$work/p.bin" >"$work/told" && grep -q ": 600 runs" "$work/told"'
 check "and a trace that names experts" grep -q 'layer3.expert' "$work/t.json"
 
+if $RUN "$BUILD/brainstorm" device 2>&1 | grep -q "no CUDA backend"; then # else test_cuda_moe.sh says more
+    check "a GPU that this build cannot use" refuses 1 "--device cuda: this build has no CUDA backend: make CUDA=1" --device cuda
+fi
+check "f16 on a CPU" refuses 2 "--half is for --device cuda" --half
 check "slots that are no number" refuses 2 "expected BYTES, with K, M or G" --slots 2T
 check "no lanes" refuses 2 "expected 1 .. 8" --lanes 0
 check "a chunk that is too small" refuses 2 "expected 4K .. 1G" --chunk 1K

@@ -85,6 +85,31 @@ check "map and output must differ" refuses 2 "same file" --map "$out" "$clip" "$
 check "reference and output must differ" refuses 2 "same file" --reference "$out" "$clip" "$out"
 check "nothing was written by then" [ ! -e "$out" ]
 
+# Where there is a backend, test_cuda_video.sh says more.
+if $RUN "$BUILD/brainstorm" device 2>&1 | grep -q "no CUDA backend"; then
+    check "a GPU that this build cannot use is refused" refuses 1 "--device cuda: .*make CUDA=1" --device cuda "$clip" "$out"
+    check "... and nothing was written" [ ! -e "$out" ]
+    fallback() {
+        sr --device cuda --half --fallback --frames 1 "$clip" "$work/fallback.y4m" && grep -q "make CUDA=1; the CPU computes" "$work/message" &&
+            sr --frames 1 "$clip" "$work/cpu.y4m" && cmp "$work/cpu.y4m" "$work/fallback.y4m"
+    }
+    check "... unless --fallback is given" fallback
+fi
+check "--device must be known" refuses 2 "cpu or cuda" --device gpu "$clip" "$out"
+check "--half is for a GPU" refuses 2 "for --device cuda" --half "$clip" "$out"
+planned() {
+    $RUN "$BUILD/brainstorm" plan "$MODEL" --device cuda "$@" >"$work/planned" && grep -q "^tier cuda, " "$work/planned" &&
+        device=$(sed -n 's/^device *\([0-9]*\)$/\1/p' "$work/planned") && [ "$device" -gt 0 ] && grep -q "^pinned *[1-9][0-9]*$" "$work/planned"
+}
+check "a plan for a GPU needs none" planned
+f32=$device
+check "... in f16" planned --half
+check "... which takes less" [ "$device" -lt "$f32" ]
+cpu_half() {
+    ! $RUN "$BUILD/brainstorm" plan "$MODEL" --half 2>"$work/message" >"$work/planned" && grep -q "for --device cuda" "$work/message"
+}
+check "... and is not for a CPU" cpu_half
+
 # --- inputs it refuses -----------------------------------------------------------------------------------
 
 check "a missing input is refused" refuses 1 "cannot open" "$work/nothing.y4m" "$out"

@@ -1,7 +1,7 @@
 /* moe_text: writes text with a mixture of experts, one character a run.
  *
  * Owns: the flow from prompt to text and the messages of a run.
- * Relies on: text_options.h, text_model.h, text_sample.h, text_report.h, stream_options.h.
+ * Relies on: text_options.h, text_model.h, text_sample.h, text_report.h, stream_options.h, device_options.h.
  * Must never: write anything but text to standard output.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -126,7 +126,9 @@ static bool do_run(run *r)
     if (!stream_tools_open(&r->tools, &o->stream, &r->model.error))
         return complain("", r->model.error.message);
     if (!text_model_open(&r->model, o, (int)(prompt < most ? prompt : most), &r->tools))
-        return complain(o->model, r->model.error.message);
+        return complain(device_found(&r->model.gpu, &o->device) ? o->model : "--device cuda", r->model.error.message);
+    if (r->model.gpu.fallback[0])
+        complain("--device cuda", r->model.gpu.fallback);
     for (int s = 0; s < o->sequences; s++)
         text_sampler_open(&r->samplers[s], o->temperature, o->seed, s);
     r->texts = malloc((size_t)o->sequences * (size_t)o->length);

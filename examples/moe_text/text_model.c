@@ -98,11 +98,12 @@ static bool model_load(text_model *m, const text_options *o, const stream_tools 
 static bool plan_twice(text_model *m, const text_options *o, const stream_tools *tools)
 {
     bs_plan_desc desc = {.threads = o->threads};
+    device_plan(&m->gpu, &desc);
     if (!model_load(m, o, tools, FIXED_BYTES, FIXED_BYTES) ||
         !stream_options_plan(&o->stream, &m->memory.persistent, m->graph, &desc, &m->error) || !plan_make(m, &desc))
         return false;
     const bs_sizes *s = &m->planned;
-    const size_t fixed = (size_t)(m->fixed_bytes + s->persistent + BS_ALIGNMENT);
+    const size_t fixed = (size_t)(m->fixed_bytes + DEVICE_ARENA_BYTES + s->persistent + BS_ALIGNMENT);
     const size_t bytes = fixed + (size_t)(s->transient + s->staging + s->slots) + 3 * BS_ALIGNMENT;
     if (!model_load(m, o, tools, fixed, bytes) || !plan_make(m, &desc))
         return false;
@@ -122,9 +123,10 @@ bool text_model_open(text_model *m, const text_options *o, int rows_most, const 
     memset(m, 0, sizeof *m);
     m->sequences = o->sequences;
     m->rows_most = rows_most;
-    if (!plan_twice(m, o, tools))
+    if (!device_find(&m->gpu, &o->device, &m->error) || !plan_twice(m, o, tools) ||
+        !device_open(&m->gpu, &m->memory.persistent, &m->planned, &m->error))
         return false;
-    bs_session_desc desc = {.weights = bs_model_weights(m->model)};
+    bs_session_desc desc = {.weights = bs_model_weights(m->model), .device = m->gpu.device};
     stream_options_session(&o->stream, tools, &desc);
     m->session = bs_session_create(&m->memory, m->plan, &desc, &m->error);
     return m->session != NULL && bind_sequences(m);
@@ -133,6 +135,7 @@ bool text_model_open(text_model *m, const text_options *o, int rows_most, const 
 void text_model_close(text_model *m)
 {
     bs_session_close(m->session);
+    device_close(&m->gpu);
     bs_model_close(m->model);
     free(m->block);
     memset(m, 0, sizeof *m);
@@ -150,6 +153,8 @@ bool text_model_run(text_model *m, const int32_t *codes, int rows)
     if (bs_bind(m->session, "tokens", &tokens, &m->error) != BS_OK || bs_bind(m->session, "lengths", &each, &m->error) != BS_OK ||
         bs_run(m->session, &m->error) != BS_OK)
         return false;
+    const uint64_t n = (uint64_t)m->sequences;
+    device_count(&m->gpu, n * (uint64_t)(rows + 2) * sizeof *codes, n * sizeof m->logits[0]);
     for (int s = 0; s < m->sequences; s++)
         m->past[s] += rows;
     return true;

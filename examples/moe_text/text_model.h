@@ -1,6 +1,7 @@
 /* text_model.h: the network of moe_text: sequences of characters in, the next character's logits out.
- * Owns: the memory of one session in one block, the rows of a run, how far each sequence is.
- * Relies on: the library, stream_options.h. Must never: take memory after text_model_open. */
+ * Owns: the memory of one session in one block, the rows of a run, how far each sequence is; the GPU's
+ *   memory where one computes.
+ * Relies on: the library, stream_options.h, device_options.h. Must never: take memory after text_model_open. */
 #ifndef TEXT_MODEL_H
 #define TEXT_MODEL_H
 
@@ -17,6 +18,7 @@ typedef struct text_model {
     bs_session *session;
     bs_memory memory;
     bs_sizes planned;
+    device_tools gpu;
     bs_error error; /* of what failed last */
     uint8_t *block;
     uint64_t fixed_bytes, block_bytes;

@@ -21,6 +21,8 @@ const char *text_options_usage(void)
            "  --threads N       1..64 [1]\n"
            "  --stats           time, memory and reads, to standard error\n"
            "\n"
+           "On a GPU (--threads is of the CPU):\n" DEVICE_OPTIONS_USAGE
+           "\n"
            "Experts that do not fit into memory; the text is the same:\n" STREAM_OPTIONS_USAGE
            "\n"
            "  --help\n";
@@ -68,6 +70,9 @@ static stream_taken take(text_options *o, const char *name, const char *value, c
 {
     const char *expected = take_own(o, name, value);
     if (expected && *expected == 0) {
+        const device_taken device = device_options_value(&o->device, name, value, message, bytes);
+        if (device != DEVICE_OTHER)
+            return device == DEVICE_TAKEN ? STREAM_TAKEN : STREAM_WRONG;
         const bool on = strcmp(name, "--speculate") == 0 && strcmp(value, "on") == 0; /* as opposed to off */
         return stream_options_value(&o->stream, name, on ? "auto" : value, message, bytes);
     }
@@ -83,7 +88,7 @@ static bool is_flag(text_options *o, const char *name)
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         o->help = true;
     else
-        return stream_options_flag(&o->stream, name);
+        return device_options_flag(&o->device, name) || stream_options_flag(&o->stream, name);
     return true;
 }
 
@@ -121,5 +126,8 @@ const char *text_options_parse(text_options *o, int argc, char **argv, char *mes
             return message;
         i++;
     }
-    return o->help ? NULL : model_named(o);
+    if (o->help)
+        return NULL;
+    const char *wrong = device_options_wrong(&o->device);
+    return wrong ? wrong : model_named(o);
 }

@@ -1,9 +1,11 @@
 /* text_options.h: the command line of moe_text.
- * Owns: the list of options, their texts and checks. Relies on: stream_options.h for --slots and what goes with it, words.h.
+ * Owns: the list of options, their texts and checks. Relies on: stream_options.h for --slots and what goes with it, device_options.h for
+ *   --device, words.h.
  * Must never: open anything. */
 #ifndef TEXT_OPTIONS_H
 #define TEXT_OPTIONS_H
 
+#include "device_options.h"
 #include "stream_options.h"
 
 #include <stdbool.h>
@@ -20,6 +22,7 @@ typedef struct text_options {
     uint64_t seed;
     int threads;
     bool stats, help;
+    device_options device;
     stream_options stream;
 } text_options;
 

@@ -49,5 +49,6 @@ void text_report(const text_model *m, double prompt_characters, double prompt_se
     speed("prompt", prompt_characters, prompt_seconds);
     speed("text", characters, seconds);
     memory(m);
+    device_summary(stderr, &m->gpu);
     reads(m, prompt_characters + characters);
 }

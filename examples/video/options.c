@@ -38,6 +38,8 @@ const char *options_usage(void)
            "  --stats FILE      everything measured, as JSON\n"
            "  --quiet           no progress\n"
            "\n"
+           "On a GPU; the next frame is read while it works. --threads, --tier and --conv are the CPU's:\n" DEVICE_OPTIONS_USAGE
+           "\n"
            "Weights that do not fit into memory; results are the same bytes:\n" STREAM_OPTIONS_USAGE
            "\n"
            "  --help\n"
@@ -96,6 +98,9 @@ static const char *take(video_options *o, const char *name, const char *value, c
             return complain(message, bytes, name, value, "auto, breadth or depth");
         o->order = (bs_order)i;
     } else {
+        const device_taken device = device_options_value(&o->device, name, value, message, bytes);
+        if (device != DEVICE_OTHER)
+            return device == DEVICE_TAKEN ? NULL : message;
         const stream_taken taken = stream_options_value(&o->stream, name, value, message, bytes);
         if (taken == STREAM_OTHER)
             snprintf(message, bytes, "unknown option %.60s (see --help)", name);
@@ -113,7 +118,7 @@ static bool is_flag(video_options *o, const char *name)
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         o->help = true;
     else
-        return stream_options_flag(&o->stream, name);
+        return device_options_flag(&o->device, name) || stream_options_flag(&o->stream, name);
     return true;
 }
 
@@ -175,5 +180,8 @@ const char *options_parse(video_options *o, int argc, char **argv, char *message
     }
     if (!o->help && !o->output)
         return "an input and an output are needed (see --help)";
-    return o->help ? NULL : same_twice(o);
+    if (o->help)
+        return NULL;
+    const char *wrong = device_options_wrong(&o->device);
+    return wrong ? wrong : same_twice(o);
 }

@@ -1,11 +1,12 @@
 /* options.h: the command line of video_sr.
  * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for tier names, stream_options.h for --slots
- *   and what goes with it, words.h.
+ *   and what goes with it, device_options.h for --device, words.h.
  * Must never: open anything. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
 #include "brainstorm.h"
+#include "device_options.h"
 #include "stream_options.h"
 
 #include <stdbool.h>
@@ -26,6 +27,7 @@ typedef struct video_options {
     bs_order order;
     int tile; /* input pixels; 0 = the model's */
     int64_t frames; /* at most; -1 all */
+    device_options device;
     stream_options stream;
 } video_options;
 

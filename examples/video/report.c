@@ -81,13 +81,17 @@ bool report_json(const char *path, const run_facts *r)
     fprintf(f, "{\n");
     json_word(f, "model", r->options->model);
     json_word(f, "route", options_route_name(r->options->route));
-    json_word(f, "tier", bs_tier_name(r->options->tier ? r->options->tier : bs_tier_best()));
+    json_word(f, "tier", bs_tier_name(u->gpu.used ? BS_TIER_CUDA : r->options->tier ? r->options->tier : bs_tier_best()));
+    fprintf(f, "  \"device\": ");
+    device_json(f, &u->gpu);
+    fprintf(f, ",\n");
     fprintf(f, "  \"threads\": %d,\n  \"quality\": %g,\n  \"width\": %d,\n  \"height\": %d,\n  \"frames\": %lld,\n", r->options->threads,
             r->options->quality, r->out->width, r->out->height, (long long)r->frames);
     json_number(f, "seconds", r->seconds);
     json_number(f, "fps", r->seconds > 0 ? (double)r->frames / r->seconds : 0);
     json_number(f, "seconds_network", r->seconds_network);
-    json_number(f, "seconds_routing", (double)u->tallies.routing_ns * 1e-9);
+    json_number(f, "seconds_waited", r->seconds_waited);
+    json_number(f, "seconds_routing", u->gpu.used ? NAN : (double)u->tallies.routing_ns * 1e-9);
     if (u->routed)
         json_routes(f, &u->tallies);
     json_number(f, "psnr_y", r->has_reference ? r->psnr : NAN);
@@ -96,9 +100,10 @@ bool report_json(const char *path, const run_facts *r)
     stream_json(f, &r->stream);
     fprintf(f, ",\n");
     const uint64_t arenas = u->fixed_bytes + u->planned.persistent + u->planned.transient + u->planned.staging + u->planned.slots;
-    fprintf(f, "  \"arena_bytes\": {\"graph_and_plan\": %llu, \"persistent\": %llu, \"transient\": %llu, \"staging\": %llu, \"slots\": %llu},\n",
+    fprintf(f, "  \"arena_bytes\": {\"graph_and_plan\": %llu, \"persistent\": %llu, \"transient\": %llu, \"staging\": %llu, \"slots\": %llu, \"device\": %llu, \"pinned\": %llu},\n",
             (unsigned long long)u->fixed_bytes, (unsigned long long)u->planned.persistent, (unsigned long long)u->planned.transient,
-            (unsigned long long)u->planned.staging, (unsigned long long)u->planned.slots);
+            (unsigned long long)u->planned.staging, (unsigned long long)u->planned.slots, (unsigned long long)u->planned.device,
+            (unsigned long long)u->planned.pinned);
     fprintf(f, "  \"arena_bytes_planned\": %llu,\n  \"arena_bytes_touched\": %llu,\n  \"frame_buffer_bytes\": %llu\n}\n",
             (unsigned long long)arenas, (unsigned long long)upscaler_touched(u), (unsigned long long)r->frame_bytes);
     const bool ok = !ferror(f);
@@ -112,12 +117,18 @@ void report_summary(const run_facts *r)
     if (r->up->routed && all) {
         fprintf(stderr, "cells: %.1f %% reuse, %.1f %% bicubic, %.1f %% small, %.1f %% large", 100 * share(t->cells[0], all),
                 100 * share(t->cells[1], all), 100 * share(t->cells[2], all), 100 * share(t->cells[3], all));
-        fprintf(stderr, " (exits %.0f / %.0f / %.0f %%); routing %.2f ms a frame\n", 100 * share(t->exits[0], t->cells[3]),
-                100 * share(t->exits[1], t->cells[3]), 100 * share(t->exits[2], t->cells[3]),
-                (double)t->routing_ns * 1e-6 / (double)(t->frames ? t->frames : 1));
+        fprintf(stderr, " (exits %.0f / %.0f / %.0f %%)", 100 * share(t->exits[0], t->cells[3]), 100 * share(t->exits[1], t->cells[3]),
+                100 * share(t->exits[2], t->cells[3]));
+        if (!r->up->gpu.used) /* a GPU does not tell when it began to compute */
+            fprintf(stderr, "; routing %.2f ms a frame", (double)t->routing_ns * 1e-6 / (double)(t->frames ? t->frames : 1));
+        fprintf(stderr, "\n");
     }
     if (r->has_reference)
         fprintf(stderr, "against the reference: PSNR-Y %.3f dB, SSIM %.4f\n", r->psnr, r->ssim);
+    device_summary(stderr, &r->up->gpu);
+    if (r->up->gpu.used && t->frames)
+        fprintf(stderr, "a frame: %.2f ms from input to output, %.2f ms of them waited for the GPU\n", r->seconds_network * 1e3 / (double)t->frames,
+                r->seconds_waited * 1e3 / (double)t->frames);
     stream_summary(stderr, &r->stream);
 }
 

@@ -12,7 +12,9 @@ typedef struct run_facts {
     const upscaler *up;
     const y4m_info *out;
     int64_t frames;
-    double seconds, seconds_network;
+    double seconds;
+    double seconds_network; /* from submitting to the end */
+    double seconds_waited;  /* of them the host stood still: all but nothing on a CPU */
     bool has_reference;
     double psnr, ssim; /* means over frames */
     uint64_t frame_bytes; /* video_sr's own buffers */

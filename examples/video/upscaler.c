@@ -109,11 +109,14 @@ bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools 
     u->route = o->route;
     u->routed = o->route == ROUTE_AUTO;
     u->budget = (float)(1.0 - o->quality / 100.0);
+    if (!device_find(&u->gpu, &o->device, &u->error))
+        return false;
     plan_describe(&desc, o, width);
+    device_plan(&u->gpu, &desc);
     u->tile = desc.patch_size ? desc.patch_size : 64;
     /* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
     for (int pass = 0; pass < 2; pass++) {
-        const size_t fixed = pass == 0 ? FIXED_BYTES : (size_t)(u->fixed_bytes + u->planned.persistent + BS_ALIGNMENT);
+        const size_t fixed = pass == 0 ? FIXED_BYTES : (size_t)(u->fixed_bytes + DEVICE_ARENA_BYTES + u->planned.persistent + BS_ALIGNMENT);
         if (!memory_take(u, block_size(u, fixed, pass)))
             return false;
         bs_arena_init(&u->memory.persistent, "persistent", u->block, fixed);
@@ -135,7 +138,10 @@ bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools 
             memory_cut(u, fixed);
         }
     }
-    bs_session_desc session = {.weights = bs_model_weights(u->model)};
+    if (!device_open(&u->gpu, &u->memory.persistent, &u->planned, &u->error))
+        return false;
+    u->fixed_bytes = u->memory.persistent.used;
+    bs_session_desc session = {.weights = bs_model_weights(u->model), .device = u->gpu.device};
     stream_options_session(&o->stream, tools, &session);
     u->session = bs_session_create(&u->memory, u->plan, &session, &u->error);
     return u->session != NULL;
@@ -150,6 +156,7 @@ void upscaler_stop(upscaler *u)
 void upscaler_close(upscaler *u)
 {
     upscaler_stop(u);
+    device_close(&u->gpu);
     bs_model_close(u->model);
     free(u->block);
     u->model = NULL;
@@ -183,7 +190,7 @@ static void tally(upscaler *u)
     t->exits[UPSCALER_EXITS] += inside;
 }
 
-bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse)
+bool upscaler_submit(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse)
 {
     const bs_dtype dtype = u->bits > 8 ? BS_U16 : BS_U8;
     const int64_t h = u->height, w = u->width;
@@ -192,11 +199,23 @@ bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, p
     const bs_buffer budget = {&u->budget, BS_F32, 1, {1, 0, 0, 0}, {1, 0, 0, 0}};
     if (!reuse && u->routed)
         bs_reset_state(u->session);
-    const bool ok = bs_bind(u->session, "frame", &from, &u->error) == BS_OK && bs_bind(u->session, "frame_2x", &to, &u->error) == BS_OK &&
-                    bs_bind(u->session, "budget", &budget, &u->error) == BS_OK && bs_run(u->session, &u->error) == BS_OK;
-    if (ok)
-        tally(u);
-    return ok;
+    return bs_bind(u->session, "frame", &from, &u->error) == BS_OK && bs_bind(u->session, "frame_2x", &to, &u->error) == BS_OK &&
+           bs_bind(u->session, "budget", &budget, &u->error) == BS_OK && bs_submit(u->session, &u->error) == BS_OK;
+}
+
+bool upscaler_wait(upscaler *u)
+{
+    const uint64_t frame = (uint64_t)u->width * (uint64_t)u->height * bs_dtype_bytes(u->bits > 8 ? BS_U16 : BS_U8);
+    if (bs_wait(u->session, &u->error) != BS_OK)
+        return false;
+    device_count(&u->gpu, frame + sizeof u->budget, 4 * frame);
+    tally(u);
+    return true;
+}
+
+bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse)
+{
+    return upscaler_submit(u, in, in_stride, out, out_stride, reuse) && upscaler_wait(u);
 }
 
 void upscaler_last(const upscaler *u, upscaler_map *map)

@@ -1,7 +1,7 @@
 /* upscaler.h: the network of video_sr: a model file becomes a session that doubles luma planes.
  *
- * Owns: the graph, the plan, the session and the one block of memory they live in.
- * Relies on: brainstorm.h; stream_options.h where weights are streamed.
+ * Owns: the graph, the plan, the session and the one block of memory they live in; the GPU's where one computes.
+ * Relies on: brainstorm.h; stream_options.h where weights are streamed, device_options.h for a GPU.
  * Must never: know of y4m, files other than the model, or the command line's wording.
  */
 #ifndef UPSCALER_H
@@ -32,7 +32,8 @@ typedef struct upscaler {
     uint8_t *block; /* from malloc, once */
     size_t block_bytes;
     bs_sizes planned;
-    uint64_t fixed_bytes; /* model index, graph and plan */
+    device_tools gpu;
+    uint64_t fixed_bytes; /* model index, graph and plan, and what is known of a GPU */
     int width, height, bits, tile;
     bool routed;
     video_route route;
@@ -51,6 +52,10 @@ void upscaler_close(upscaler *u);
 
 /* Doubles one luma plane; strides in samples. */
 bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse);
+/* Its two halves. On a GPU submit returns before the plane is there, and until upscaler_wait neither plane may be touched. On
+ * a CPU submit does it all. */
+bool upscaler_submit(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse);
+bool upscaler_wait(upscaler *u);
 
 /* What the last frame did: cells of `size` input pixels, row by row. route: 0 reuse .. 3 large; exit: 0.. or -1. */
 typedef struct upscaler_map {

@@ -39,10 +39,12 @@ typedef struct run {
     upscaler up;
     stream_tools tools;
     progress shown;
-    uint8_t *buffers, *frame, *result, *expected, *tinted;
+    uint8_t *buffers, *frame, *ahead, *result, *expected, *tinted;
     void *scratch;
     uint64_t frame_bytes;
-    double psnr_sum, ssim_sum, network_seconds;
+    bool is_ahead; /* the next frame was read already, or its end found: */
+    y4m_status ahead_status;
+    double psnr_sum, ssim_sum, network_seconds, waited_seconds;
     int64_t measured;
 } run;
 
@@ -130,21 +132,22 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* One block: input frame, output frame, and what was asked for beside them. */
+/* One block: input frame (two for a GPU), output frame, and what was asked for beside them. */
 static bool take_buffers(run *r)
 {
     const size_t in = rounded(y4m_frame_bytes(&r->in.info)), out = rounded(y4m_frame_bytes(&r->twice));
     const size_t reference = r->options.reference ? rounded(y4m_frame_bytes(&r->reference.info)) : 0;
-    const size_t map = r->map_fd >= 0 ? out : 0;
+    const size_t map = r->map_fd >= 0 ? out : 0, ahead = r->up.gpu.used ? in : 0;
     size_t scratch = picture_double_scratch(r->in.info.width);
     const size_t ssim = r->options.reference ? quality_ssim_scratch(r->twice.width) : 0;
     scratch = rounded(scratch > ssim ? scratch : ssim);
-    r->frame_bytes = in + out + reference + map + scratch;
+    r->frame_bytes = in + ahead + out + reference + map + scratch;
     r->buffers = aligned_alloc(64, r->frame_bytes);
     if (!r->buffers)
         return complain(r, "", "not enough memory for the frames");
     r->frame = r->buffers;
-    r->result = r->frame + in;
+    r->ahead = r->frame + in;
+    r->result = r->ahead + ahead;
     r->expected = r->result + out;
     r->tinted = r->expected + reference;
     r->scratch = r->tinted + map;
@@ -197,17 +200,50 @@ static bool write_map(run *r)
     return y4m_write_frame(&r->map, r->tinted) == Y4M_OK || complain_y4m(r, r->options.map, &r->map.error);
 }
 
-static bool do_frame(run *r)
+/* While a GPU works. Where the CPU does, nothing would be gained, and live video would come later. */
+static void read_ahead(run *r)
+{
+    r->is_ahead = r->up.gpu.used && (r->options.frames < 0 || r->out.frames + 1 < r->options.frames);
+    if (r->is_ahead)
+        r->ahead_status = y4m_read_frame(&r->in, r->ahead);
+}
+
+/* Into r->frame. What was read ahead is copied: a GPU's tables stay as they are while buffers do. */
+static y4m_status next_frame(run *r)
+{
+    if (stop_asked)
+        return Y4M_STOPPED;
+    if (!r->is_ahead)
+        return y4m_read_frame(&r->in, r->frame);
+    if (r->ahead_status == Y4M_OK)
+        memcpy(r->frame, r->ahead, y4m_frame_bytes(&r->in.info));
+    return r->ahead_status;
+}
+
+/* Luma by the network; beside it what does not need its result. */
+static bool enlarge(run *r)
 {
     const ptrdiff_t sample = (ptrdiff_t)y4m_sample_bytes(&r->in.info);
     const picture_plane from = plane_of(&r->in.info, r->frame, 0), to = plane_of(&r->twice, r->result, 0);
     const double since = seconds();
-    if (!upscaler_run(&r->up, from.data, (ptrdiff_t)from.stride_bytes / sample, to.data, (ptrdiff_t)to.stride_bytes / sample,
-                      r->options.reuse))
+    if (!upscaler_submit(&r->up, from.data, (ptrdiff_t)from.stride_bytes / sample, to.data, (ptrdiff_t)to.stride_bytes / sample,
+                         r->options.reuse))
         return complain(r, "network", r->up.error.message);
-    r->network_seconds += seconds() - since;
+    const double submitted = seconds();
     double_chroma(r);
-    if (!measure(r))
+    read_ahead(r);
+    const double waits = seconds();
+    if (!upscaler_wait(&r->up))
+        return complain(r, "network", r->up.error.message);
+    const double end = seconds();
+    r->network_seconds += (r->up.gpu.used ? end : submitted) - since;
+    r->waited_seconds += end - waits;
+    return true;
+}
+
+static bool do_frame(run *r)
+{
+    if (!enlarge(r) || !measure(r))
         return false;
     if (y4m_write_frame(&r->out, r->result) != Y4M_OK)
         return complain_y4m(r, r->options.output, &r->out.error);
@@ -221,7 +257,7 @@ static bool do_frames(run *r)
         total = r->options.frames;
     progress_start(&r->shown, total, r->options.quiet);
     while (r->options.frames < 0 || r->out.frames < r->options.frames) {
-        const y4m_status status = stop_asked ? Y4M_STOPPED : y4m_read_frame(&r->in, r->frame);
+        const y4m_status status = next_frame(r);
         if (status == Y4M_END)
             return r->out.frames > 0 || complain(r, r->options.input, "there is not a single frame in it");
         if (status == Y4M_STOPPED)
@@ -241,7 +277,8 @@ static bool finish(run *r, double since)
 {
     const int64_t frames = r->out.frames;
     run_facts facts = {.options = &r->options, .up = &r->up, .out = &r->twice, .frames = frames, .seconds = seconds() - since,
-                       .seconds_network = r->network_seconds, .has_reference = r->measured > 0, .frame_bytes = r->frame_bytes};
+                       .seconds_network = r->network_seconds, .seconds_waited = r->waited_seconds, .has_reference = r->measured > 0,
+                       .frame_bytes = r->frame_bytes};
     if (r->measured > 0) {
         facts.psnr = r->psnr_sum / (double)r->measured;
         facts.ssim = r->ssim_sum / (double)r->measured;
@@ -268,8 +305,11 @@ static bool open_network(run *r)
     bs_error *e = &r->up.error;
     if (!stream_tools_open(&r->tools, &r->options.stream, e))
         return complain(r, "", e->message);
-    return upscaler_open_with(&r->up, &r->options, &r->tools, i->width, i->height, y4m_facts(i->layout)->bits) ||
-           complain(r, r->options.model, e->message);
+    if (!upscaler_open_with(&r->up, &r->options, &r->tools, i->width, i->height, y4m_facts(i->layout)->bits))
+        return complain(r, device_found(&r->up.gpu, &r->options.device) ? r->options.model : "--device cuda", e->message);
+    if (r->up.gpu.fallback[0])
+        complain(r, "--device cuda", r->up.gpu.fallback);
+    return true;
 }
 
 /* After the session: the profile's last events are written now. */

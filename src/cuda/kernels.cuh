@@ -21,7 +21,7 @@
     /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
     /* op_conv.cuh */                                    \
-    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_plain) X(deconv2d) \
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d) \
     /* op_linear.cuh, op_matmul.cuh */                   \
     X(linear) X(linear_tensor) X(matmul)                 \
     /* op_attention.cuh, op_segment.cuh */               \

@@ -62,7 +62,8 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
     }
 }
 
-template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+/* Moves are bound by memory: two blocks on a multiprocessor leave them all the registers they want, and no more. */
+template <int KERNEL> __global__ void __launch_bounds__(256, KERNEL <= BS_CU_route_price ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -75,7 +76,7 @@ template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_group(const b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256) bs_cu_decide(const bs_cu_program program, int32_t first)
+template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(const bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -137,7 +138,7 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);

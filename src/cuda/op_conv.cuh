@@ -4,6 +4,7 @@
  * conv2d_depthwise  one channel a group
  * conv2d_tensor     f16 products on tensor cores, sums in f32: pixels are the rows of a matrix product, all products of a
  *                   window its depth, without gaps between taps
+ * conv2d_tile       the same where windows lie in shared memory already
  * conv2d_plain      plain loops over either kind of weights: what the others cannot do, and BS_CONV_FORCE_REFERENCE
  * deconv2d          a convolution (as conv2d does it) for each phase of the stride
  *
@@ -38,10 +39,12 @@ enum {
     BS_CU_CONV_TILE_W,
     BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
     BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
-    BS_CU_CONV_LAYOUT  /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor */
+    BS_CU_CONV_LAYOUT, /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
+    BS_CU_CONV_UP      /* deconv2d: its stride */
 };
 
 enum {
+    BS_CU_CONV_JOB = 96,      /* bytes of the workspace for the job */
     BS_CU_CONV_PIXELS = 256,  /* outputs of a tile of conv2d: 64 threads with 4 each */
     BS_CU_CONV_MOST = 20,     /* channels of a chunk: 307 pixels of a window in the workspace */
     BS_CU_TENSOR_PIXELS = 512,
@@ -49,20 +52,18 @@ enum {
 };
 
 /* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both sides
- * lie one after the other. */
+ * lie one after the other. It lies in shared memory, because registers are for sums. */
 struct bs_cu_conv {
     const uint8_t *in; /* first sample of the first window */
     uint8_t *out;
     int32_t in_dtype, in_row, in_pixel;
     int32_t out_dtype, out_row, out_pixel;
     int32_t h, w; /* outputs */
-    int32_t kernel_h, kernel_w, stride, dilation;
-    int32_t groups, in_c, out_c; /* channels of a group */
+    int32_t kernel_h, kernel_w;
+    int32_t in_c, out_c; /* channels of a group */
     const uint8_t *weights;
-    const float *bias, *slopes;
-    int32_t act;
-    float param;
-    int32_t tile_h, tile_w, chunk, pixel;
+    const float *bias;
+    const bs_device_step *step;
 };
 
 /* ------------------------------------------------------------------------------------------- the host's side */
@@ -125,7 +126,7 @@ static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
 static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
 {
     bs_cu_conv_chunk(s, in_c);
-    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, BS_CU_WORKSPACE / 4 / s->p[BS_CU_CONV_PIXEL].i))
+    if (!bs_cu_conv_cut(s, h, w, BS_CU_CONV_PIXELS, (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i))
         return false;
     const int64_t blocks = (out_c + 7) / 8, quads = (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 3) / 4;
     s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, BS_CU_THREADS / (quads > 32 ? 64 : 32)), 1);
@@ -141,7 +142,7 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
     const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
     const int32_t pixel = in_c % 32 == 0 ? in_c + 8 : in_c;
     const bool half = n->in[0].dtype == BS_F16;
-    const int64_t room = (BS_CU_WORKSPACE - 16 * steps) / (2 * pixel);
+    const int64_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB - 16 * steps) / (2 * pixel);
     if (!(half && n->in[0].place == BS_AT_TILE) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
         (!half || s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i >= 32 || h * w < 32)) {
         s->p[BS_CU_CONV_PIXEL].i = pixel;
@@ -187,7 +188,7 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw));
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
-        s->kernel = BS_CU_conv2d_tensor;
+        s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
     } else if (algorithm == BS_CONV_DIRECT && depthwise) {
         s->kernel = BS_CU_conv2d_depthwise;
         s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
@@ -202,11 +203,12 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------------- epilogue */
 
-/* Kept out of the kernels: none of those that matter has one of these. */
-static __device__ __noinline__ float bs_cu_conv_rare_act(int32_t act, float x) { return bs_cu_act(act, 0.0f, 0.0f, x); }
+/* Read when it is needed, not kept. */
+__device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
 
 /* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of anything. */
 struct bs_cu_conv_end {
+    const float *bias;
     const float *slopes; /* NULL: one for all */
     float slope, high;
     int32_t rare;        /* another activation, or BS_ACT_NONE */
@@ -214,39 +216,39 @@ struct bs_cu_conv_end {
 
 __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
 {
-    bs_cu_conv_end e = {NULL, 1.0f, INFINITY, BS_ACT_NONE};
-    switch (c.act) {
+    const float param = c.step->p[BS_CU_CONV_PARAM].f;
+    bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
+    switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
-    case BS_LEAKY_RELU: e.slope = c.param == 0.0f ? 0.01f : c.param; break;
-    case BS_PRELU: e.slopes = c.slopes; break;
+    case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
+    case BS_PRELU: e.slopes = c.bias + (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) * c.out_c + 15) / 16 * 16; break;
     case BS_CLIP:
         e.slope = 0.0f;
-        e.high = c.param == 0.0f ? 1.0f : c.param;
+        e.high = param == 0.0f ? 1.0f : param;
         break;
-    default: e.rare = c.act; break;
+    default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
     }
     return e;
 }
 
-__device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
+/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of theirs. */
+template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
 {
-    if (e.rare != BS_ACT_NONE)
-        return bs_cu_conv_rare_act(e.rare, x);
+    if (RARE)
+        return bs_cu_act(e.rare, 0.0f, 0.0f, x);
     return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
 }
 
 /* The job of a row. */
 __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y)
 {
+    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, groups = s->p[BS_CU_CONV_GROUPS].i;
     bs_cu_conv c;
-    c.stride = s->p[BS_CU_CONV_STRIDE].i;
-    c.groups = s->p[BS_CU_CONV_GROUPS].i;
     c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
     c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
-    c.dilation = s->p[BS_CU_CONV_DILATION].i;
-    c.in = x.data + ((int64_t)(y.y0 * c.stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
-                     (int64_t)(y.x0 * c.stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.in = x.data + ((int64_t)(y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
+                     (int64_t)(y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
     c.in_dtype = x.dtype;
     c.in_row = x.stride[1];
     c.in_pixel = x.stride[2];
@@ -256,18 +258,25 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     c.out_pixel = y.stride[2];
     c.h = y.y1 - y.y0;
     c.w = y.x1 - y.x0;
-    c.in_c = x.dim[0] / c.groups;
-    c.out_c = y.dim[0] / c.groups;
+    c.in_c = x.dim[0] / groups;
+    c.out_c = y.dim[0] / groups;
     c.weights = bs_cu_prepared(t, s);
     c.bias = reinterpret_cast<const float *>(c.weights + s->p[BS_CU_CONV_BIAS].i);
-    c.slopes = c.bias + (y.dim[0] + 15) / 16 * 16;
-    c.act = s->p[BS_CU_CONV_ACT].i;
-    c.param = s->p[BS_CU_CONV_PARAM].f;
-    c.tile_h = s->p[BS_CU_CONV_TILE_H].i;
-    c.tile_w = s->p[BS_CU_CONV_TILE_W].i;
-    c.chunk = s->p[BS_CU_CONV_CHUNK].i;
-    c.pixel = s->p[BS_CU_CONV_PIXEL].i;
+    c.step = s;
     return c;
+}
+
+/* Puts the job where all threads see it. */
+__device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &t, const bs_cu_conv &c)
+{
+    bs_cu_conv *shared = reinterpret_cast<bs_cu_conv *>(t.workspace);
+    static_assert(sizeof *shared <= BS_CU_CONV_JOB, "the job has its room");
+    BS_CU_ASSUME_SHARED(shared);
+    __syncthreads(); /* the last one is done with */
+    if (threadIdx.x == 0)
+        *shared = c;
+    __syncthreads();
+    return *shared;
 }
 
 /* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
@@ -305,19 +314,19 @@ __device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, in
     return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
 }
 
-/* h x w pixels of `channels` channels, as f32, `pixel` elements apart. */
+/* h x w pixels of `channels` channels to shared memory, as f32. */
 __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w, int32_t channels, float *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
     const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         if (quads)
-            *reinterpret_cast<float4 *>(to + at * c.pixel + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
+            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
         else
-            to[at * c.pixel + k] = bs_cu_get(pixel, c.in_dtype, k);
+            to[at * apart + k] = bs_cu_get(pixel, c.in_dtype, k);
     }
 }
 
@@ -344,16 +353,19 @@ template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_add(float (&sum)
             sum[p][o] = fmaf(x[p], each[o], sum[p][o]);
 }
 
-/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. width: pixels of a
- * row of the window. w: weights of the first channel; those of the next tap are `tap` floats farther. */
+/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. row, column: floats
+ * to the next tap. w: weights of the first channel; those of the next tap are `tap` floats farther. */
 template <int WIDTH>
-__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t width, const int32_t (&at)[4], const float *w,
-                                               int32_t tap, int32_t channels, float (&sum)[4][8])
+__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t row, int32_t column, const int32_t (&at)[4],
+                                               const float *w, int32_t tap, int32_t channels, float (&sum)[4][8])
 {
+#pragma unroll 1
     for (int32_t ky = 0; ky < c.kernel_h; ky++)
+#pragma unroll 1
         for (int32_t kx = 0; kx < c.kernel_w; kx++, w += tap) {
-            const float *x = window + (ky * width + kx) * c.dilation * c.pixel, *v = w;
+            const float *x = window + ky * row + kx * column, *v = w;
             int32_t i = 0;
+#pragma unroll 1
             for (; i + 4 <= channels; i += 4, v += 4 * WIDTH) {
                 float4 q[4];
 #pragma unroll
@@ -366,6 +378,7 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
                 bs_cu_conv_add<WIDTH>(sum, x2, v + 2 * WIDTH);
                 bs_cu_conv_add<WIDTH>(sum, x3, v + 3 * WIDTH);
             }
+#pragma unroll 1
             for (; i < channels; i++, v += WIDTH) {
                 const float one[4] = {x[at[0] + i], x[at[1] + i], x[at[2] + i], x[at[3] + i]};
                 bs_cu_conv_add<WIDTH>(sum, one, v);
@@ -373,16 +386,17 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
         }
 }
 
-/* `count` channels of a pixel, at most 8, from sums to their place. */
+/* `count` channels of a pixel, at most WIDTH, from sums to their place. */
+template <int WIDTH>
 __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8], int32_t channel, int32_t count,
                                                  uint8_t *to)
 {
-    float y[8];
+    float y[WIDTH];
 #pragma unroll
-    for (int o = 0; o < 8; o++)
-        y[o] = o < count ? bs_cu_conv_finish(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + c.bias[channel + o]) : 0.0f;
+    for (int o = 0; o < WIDTH; o++)
+        y[o] = o < count ? bs_cu_conv_finish<false>(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + e.bias[channel + o]) : 0.0f;
 #pragma unroll
-    for (int q = 0; q < 8; q += 4) {
+    for (int q = 0; q < WIDTH; q += 4) {
         uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
         if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
             *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
@@ -397,6 +411,19 @@ __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_c
     }
 }
 
+/* The same with a rare activation: one after the other. The sums are used up. */
+__device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8], int32_t channel, int32_t count,
+                                                      uint8_t *to)
+{
+#pragma unroll 1
+    for (int32_t k = 0; k < count; k++) {
+        bs_cu_put(to, c.out_dtype, k, bs_cu_conv_finish<true>(e, 0.0f, sum[0] + e.bias[channel + k]));
+#pragma unroll
+        for (int o = 0; o + 1 < 8; o++)
+            sum[o] = sum[o + 1];
+    }
+}
+
 /* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
 struct bs_cu_conv_piece {
     int32_t y, x, h, w; /* outputs */
@@ -405,42 +432,73 @@ struct bs_cu_conv_piece {
 
 __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
 {
-    const int32_t across = (c.w + c.tile_w - 1) / c.tile_w;
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W), across = (c.w + tile_w - 1) / tile_w;
     bs_cu_conv_piece p;
     p.pass = piece % passes;
     piece /= passes;
-    p.group = piece % c.groups;
-    piece /= c.groups;
-    p.y = piece / across * c.tile_h;
-    p.x = piece % across * c.tile_w;
-    p.h = min(c.tile_h, c.h - p.y);
-    p.w = min(c.tile_w, c.w - p.x);
+    p.group = piece % bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
+    piece /= bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
+    p.y = piece / across * tile_h;
+    p.x = piece % across * tile_w;
+    p.h = min(tile_h, c.h - p.y);
+    p.w = min(tile_w, c.w - p.x);
     return p;
+}
+
+/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from `first`. */
+__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first, int32_t lane, int32_t each,
+                                                       float (&sum)[4][8])
+{
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+    const int32_t channel = p.group * c.out_c + first, count = min(8, c.out_c - first), bytes = bs_cu_bytes(c.out_dtype);
+    uint8_t *to = c.out + ((int64_t)p.y * c.out_row + (int64_t)p.x * c.out_pixel + channel) * bytes;
+    if (e.rare != BS_ACT_NONE) {
+#pragma unroll 1
+        for (int32_t i = lane; i < p.h * p.w; i += each) {
+            const int32_t y = i / p.w;
+            bs_cu_conv_store_rare(c, e, sum[0], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+#pragma unroll
+            for (int o = 0; o < 8; o++) {
+                sum[0][o] = sum[1][o];
+                sum[1][o] = sum[2][o];
+                sum[2][o] = sum[3][o];
+            }
+        }
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int32_t i = lane + k * each, y = i / p.w;
+        if (i < p.h * p.w)
+            bs_cu_conv_store<8>(c, e, sum[k], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+    }
 }
 
 __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
 {
-    return (c.w + c.tile_w - 1) / c.tile_w * ((c.h + c.tile_h - 1) / c.tile_h) * c.groups;
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W);
+    return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * bs_cu_conv_p(c, BS_CU_CONV_GROUPS);
 }
 
 __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
 {
-    return c.in + ((int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
+    return c.in + ((int64_t)(p.y * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * c.in_row + (int64_t)(p.x * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * c.in_pixel + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
 }
 
 /* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group, pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
-    float *window = reinterpret_cast<float *>(t.workspace);
-    const bs_cu_conv_end end = bs_cu_conv_end_of(c);
+    float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
+    BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
-    const int32_t quads = c.tile_h * c.tile_w > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
+    const int32_t quads = bs_cu_conv_p(c, BS_CU_CONV_TILE_H) * bs_cu_conv_p(c, BS_CU_CONV_TILE_W) > 128 ? 64 : 32, side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
     const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides, pieces = bs_cu_conv_tiles_of(c) * passes;
+    const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+        const int32_t width = (p.w - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_w - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1, n = p.h * p.w;
+        const int32_t height = (p.h - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_h - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1;
         const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
@@ -450,10 +508,10 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * c.pixel;
+            at[k] = (y * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * width + (i - y * p.w) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE)) * apart;
         }
-        for (int32_t i = 0; i < c.in_c && taps > 0; i += c.chunk) {
-            const int32_t channels = min(c.chunk, c.in_c - i);
+        for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
+            const int32_t channels = min(chunk, c.in_c - i);
             if (channels < c.in_c || staged != piece / passes) {
                 __syncthreads();
                 bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels, window);
@@ -461,17 +519,12 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
                 staged = piece / passes;
             }
             if (active && wide == 8)
-                bs_cu_conv_sum<8>(c, window, width, at, w + i * 8, c.in_c * 8, channels, sum);
+                bs_cu_conv_sum<8>(c, window, width * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, at, w + i * 8, c.in_c * 8, channels, sum);
             else if (active)
-                bs_cu_conv_sum<4>(c, window, width, at, w + i * 4, c.in_c * 4, channels, sum);
+                bs_cu_conv_sum<4>(c, window, width * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, bs_cu_conv_p(c, BS_CU_CONV_DILATION) * apart, at, w + i * 4, c.in_c * 4, channels, sum);
         }
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const int32_t i = lane + k * each, y = i / p.w, channel = p.group * c.out_c + first;
-            if (active && i < n)
-                bs_cu_conv_store(c, end, sum[k], channel, min(8, c.out_c - first),
-                                 c.out + ((int64_t)(p.y + y) * c.out_row + (int64_t)(p.x + i - y * p.w) * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype));
-        }
+        if (active)
+            bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
     }
     return pieces;
 }
@@ -483,7 +536,7 @@ __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_ste
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_direct(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+            bs_cu_conv_direct(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
     }
 }
 
@@ -498,19 +551,18 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
             bs_cu_zero_margin(y);
         if (!bs_cu_conv_sound(t, s, x, y))
             continue;
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
-        const bs_cu_conv_end end = bs_cu_conv_end_of(c);
-        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
+        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (bs_cu_conv_p(c, BS_CU_CONV_GROUPS) + 3) / 4, threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, c.groups - channel);
+            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, bs_cu_conv_p(c, BS_CU_CONV_GROUPS) - channel);
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
-            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + channel) * bytes;
+            const uint8_t *window = c.in + ((int64_t)oy * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_row + (int64_t)ox * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_pixel + channel) * bytes;
             float sum[8] = {};
             for (int32_t ky = 0; ky < c.kernel_h; ky++)
                 for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
-                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
+                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * bytes;
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {
@@ -526,7 +578,12 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     sum[2] = fmaf(q.z, v.z, sum[2]);
                     sum[3] = fmaf(q.w, v.w, sum[3]);
                 }
-            bs_cu_conv_store(c, end, sum, channel, count, c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype));
+            uint8_t *to = c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+            const bs_cu_conv_end end = bs_cu_conv_end_of(c);
+            if (end.rare != BS_ACT_NONE)
+                bs_cu_conv_store_rare(c, end, sum, channel, count, to);
+            else
+                bs_cu_conv_store<4>(c, end, sum, channel, count, to);
         }
     }
 }
@@ -550,109 +607,140 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of n pixels of a tile that begins at `to`. */
-template <int MT, int NT>
-__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
-                                                   int32_t base, int32_t first)
+/* Two neighbouring outputs of a thread. */
+struct bs_cu_conv_pair {
+    int32_t channel, valid; /* the first; how many there are: 2, 1 or less */
+    float bias[2], slope[2];
+};
+
+__device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, int32_t o)
+{
+    bs_cu_conv_pair pair = {p.group * c.out_c + o, c.out_c - o, {0.0f, 0.0f}, {e.slope, e.slope}};
+    for (int32_t i = 0; i < 2; i++)
+        if (i < pair.valid) {
+            pair.bias[i] = e.bias[pair.channel + i];
+            pair.slope[i] = e.slopes ? e.slopes[pair.channel + i] : e.slope;
+        }
+    return pair;
+}
+
+/* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
+template <bool RARE>
+__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
+                                                    float d0, float d1)
+{
+    if (at < 0 || pair.valid <= 0)
+        return;
+    const int64_t row = (int64_t)(p.y + (at >> 16)) * c.out_row, column = (int64_t)(p.x + (at & 0xffff)) * c.out_pixel;
+    const float y0 = bs_cu_conv_finish<RARE>(e, pair.slope[0], d0 + pair.bias[0]), y1 = bs_cu_conv_finish<RARE>(e, pair.slope[1], d1 + pair.bias[1]);
+    uint8_t *y = c.out + (row + column + pair.channel) * bs_cu_bytes(c.out_dtype);
+    if (pair.valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
+        *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
+    } else {
+        bs_cu_put(y, c.out_dtype, 0, y0);
+        if (pair.valid > 1)
+            bs_cu_put(y, c.out_dtype, 1, y1);
+    }
+}
+
+/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
+ * memory. */
+template <int MT, int NT, bool NEAR>
+__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, int32_t base, int32_t first)
 {
     const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w, blocks = (c.out_c + 7) / 8;
-    const uint2 *weights = reinterpret_cast<const uint2 *>(c.weights) + (int64_t)p.group * blocks * v.steps * 32 + lane;
-    const uint8_t *x[MT][2];
-    const uint2 *w[NT];
-    int32_t at[MT][2];
-    float d[MT][NT][4];
+    const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 + lane;
+    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* blocks beyond the last are it again */
+    const uint8_t *data = v.data;
+    if (NEAR)
+        BS_CU_ASSUME_SHARED(data);
+    int32_t x[2 * MT], at[2 * MT];
+    float d[NT * MT * 4]; /* of blocks, of 16 pixels, the pairs of rows g and g + 8 */
 #pragma unroll
-    for (int m = 0; m < MT; m++)
+    for (int m = 0; m < 2 * MT; m++) {
+        const int32_t u = m * 2 + (g >> 2);
+        const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) + ((g & 3) << v.spread);
+        const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
+        x[m] = row * v.row + column * v.pixel;
+        at[m] = i < n ? row << 16 | column : -1;
+    }
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const int32_t u = (m * 2 + h) * 2 + (g >> 2);
-            const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) + ((g & 3) << v.spread);
-            const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
-            x[m][h] = v.data + row * v.row + column * v.pixel;
-            at[m][h] = i < n ? row << 16 | column : -1;
-        }
-#pragma unroll
-    for (int k = 0; k < NT; k++)
-        w[k] = weights + (int64_t)min(first + k, blocks - 1) * v.steps * 32;
-#pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int k = 0; k < NT; k++)
-            d[m][k][0] = d[m][k][1] = d[m][k][2] = d[m][k][3] = 0.0f;
-#pragma unroll 2
-    for (int32_t step = 0; step < v.steps; step++) {
-        const int32_t offset = v.table[4 * step + quad];
+    for (int k = 0; k < NT * MT * 4; k++)
+        d[k] = 0.0f;
+#pragma unroll 1
+    for (int32_t step = 0; step < v.steps; step++, w += 32) {
+        const uint8_t *from = data + v.table[4 * step + quad];
         uint2 b[NT];
 #pragma unroll
         for (int k = 0; k < NT; k++)
-            b[k] = bs_cu_constant(w[k] + step * 32);
+            b[k] = bs_cu_constant(w + min(k, last) * apart);
 #pragma unroll
         for (int m = 0; m < MT; m++) {
-            const uint2 low = *reinterpret_cast<const uint2 *>(x[m][0] + offset), high = *reinterpret_cast<const uint2 *>(x[m][1] + offset);
+            const uint2 low = *reinterpret_cast<const uint2 *>(from + x[2 * m]), high = *reinterpret_cast<const uint2 *>(from + x[2 * m + 1]);
             const uint32_t a[4] = {low.x, high.x, low.y, high.y};
 #pragma unroll
             for (int k = 0; k < NT; k++) {
                 const uint32_t bk[2] = {b[k].x, b[k].y};
-                bs_cu_mma(d[m][k], a, bk);
+                bs_cu_mma(d + (k * MT + m) * 4, a, bk);
             }
         }
     }
-    const int32_t bytes = bs_cu_bytes(c.out_dtype);
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+#pragma unroll 1 /* here and below: what comes next is moved to the front, so that the code is there once */
+    for (int32_t k = 0; k < NT; k++) {
+        const bs_cu_conv_pair pair = bs_cu_conv_pair_of(c, e, p, (first + k) * 8 + 2 * quad);
+        if (e.rare == BS_ACT_NONE) {
 #pragma unroll
-    for (int k = 0; k < NT; k++) {
-        const int32_t o = (first + k) * 8 + 2 * quad, channel = p.group * c.out_c + o, valid = c.out_c - o;
-        if (valid <= 0)
-            continue;
-        const int32_t next = valid > 1 ? channel + 1 : channel;
-        const float b0 = c.bias[channel], b1 = c.bias[next];
-        const float s0 = e.slopes ? e.slopes[channel] : e.slope, s1 = e.slopes ? e.slopes[next] : e.slope;
+            for (int m = 0; m < 2 * MT; m++)
+                bs_cu_conv_put_pair<false>(c, e, p, pair, at[m], d[2 * m], d[2 * m + 1]);
+        }
+#pragma unroll 1
+        for (int32_t m = 0; e.rare != BS_ACT_NONE && m < 2 * MT; m++) {
+            const int32_t here = at[0];
+            const float d0 = d[0], d1 = d[1];
+            bs_cu_conv_put_pair<true>(c, e, p, pair, here, d0, d1);
 #pragma unroll
-        for (int m = 0; m < MT; m++)
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                if (at[m][h] < 0)
-                    continue;
-                uint8_t *y = c.out + ((int64_t)(p.y + (at[m][h] >> 16)) * c.out_row + (int64_t)(p.x + (at[m][h] & 0xffff)) * c.out_pixel + channel) * bytes;
-                const float y0 = bs_cu_conv_finish(e, s0, d[m][k][2 * h] + b0), y1 = bs_cu_conv_finish(e, s1, d[m][k][2 * h + 1] + b1);
-                if (valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
-                    *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
-                } else {
-                    bs_cu_put(y, c.out_dtype, 0, y0);
-                    if (valid > 1)
-                        bs_cu_put(y, c.out_dtype, 1, y1);
-                }
+            for (int i = 0; i < 2 * MT; i++) {
+                at[i] = i + 1 < 2 * MT ? at[i + 1] : here;
+                d[2 * i] = i + 1 < 2 * MT ? d[2 * i + 2] : d0;
+                d[2 * i + 1] = i + 1 < 2 * MT ? d[2 * i + 3] : d1;
             }
+        }
+#pragma unroll
+        for (int i = 0; i + 4 * MT < NT * MT * 4; i++)
+            d[i] = d[i + 4 * MT];
     }
 }
 
-/* All products of a tile, dealt out to the warps. */
-template <int MT>
-__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_window &v, const bs_cu_conv_piece &p,
-                                                    int32_t together)
+/* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
+template <int MT, bool NEAR>
+__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, int32_t together)
 {
     const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8, across = (blocks + together - 1) / together;
     for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
         const int32_t base = item % down * 16 * MT, first = item / down * together;
-        switch (together) {
-        case 1: bs_cu_conv_product<MT, 1>(c, e, v, p, base, first); break;
-        case 2: bs_cu_conv_product<MT, 2>(c, e, v, p, base, first); break;
-        case 3: bs_cu_conv_product<MT, 3>(c, e, v, p, base, first); break;
-        default: bs_cu_conv_product<MT, 4>(c, e, v, p, base, first); break;
-        }
+        if (together == 1)
+            bs_cu_conv_product<MT, 1, NEAR>(c, v, p, base, first);
+        else if (together == 2 || !NEAR)
+            bs_cu_conv_product<MT, 2, NEAR>(c, v, p, base, first);
+        else if (together == 3)
+            bs_cu_conv_product<MT, NEAR ? 3 : 2, NEAR>(c, v, p, base, first);
+        else
+            bs_cu_conv_product<MT, MT == 4 ? 3 : NEAR ? 4 : 2, NEAR>(c, v, p, base, first);
     }
 }
 
 /* h x w pixels of a group to shared memory, as f16. */
 __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h, int32_t w, __half *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype);
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
     const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 && (reinterpret_cast<uintptr_t>(from) & 15) == 0;
     const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
-        __half *target = to + at * c.pixel;
+        __half *target = to + at * apart;
         if (async) {
             bs_cu_cp_async_16(target + 8 * k, pixel + 16 * k);
         } else if (quads && c.in_dtype == BS_F16) {
@@ -675,7 +763,7 @@ __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t ro
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
     for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
         const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
+        table[q] = k < products ? 2 * (ky * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * row + kx * bs_cu_conv_p(c, BS_CU_CONV_DILATION) * pixel + k - tap * c.in_c) : 0;
     }
 }
 
@@ -687,53 +775,85 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
     return (blocks + least - 1) / least;
 }
 
-__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a multiprocessor to
+ * itself the registers for 64 are there. */
+template <bool TILE>
+__device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, bool near)
 {
-    const bs_cu_conv_end end = bs_cu_conv_end_of(c);
-    const int32_t warps = (int32_t)blockDim.x / 32, pieces = bs_cu_conv_tiles_of(c);
-    int32_t *table = reinterpret_cast<int32_t *>(t.workspace);
+    const int32_t n = p.h * p.w, warps = (int32_t)blockDim.x / 32, together = bs_cu_conv_together(c, p);
+    if (TILE) {
+        const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
+        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
+        if (together < 4 && fours * 12 <= twos * 7)
+            bs_cu_conv_products<4, true>(c, v, p, together);
+        else
+            bs_cu_conv_products<2, true>(c, v, p, together);
+    } else if (near) {
+        bs_cu_conv_products<2, true>(c, v, p, together);
+    } else {
+        bs_cu_conv_products<2, false>(c, v, p, min(together, 2));
+    }
+}
+
+/* TILE: the operand is a row of a tile, in shared memory already. */
+template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
+    BS_CU_ASSUME_SHARED(table);
     bs_cu_conv_window v;
     v.steps = (c.kernel_h * c.kernel_w * c.in_c + 15) / 16;
     v.table = table;
-    __half *room = reinterpret_cast<__half *>(t.workspace + 16 * v.steps);
+    __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t row = c.pixel > 0 ? width * c.pixel : c.in_row, pixel = c.pixel > 0 ? c.pixel : c.in_pixel;
+        const int32_t width = (p.w - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_w - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1, height = (p.h - 1) * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) + (c.kernel_h - 1) * bs_cu_conv_p(c, BS_CU_CONV_DILATION) + 1;
+        const int32_t row = apart > 0 ? width * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
         __syncthreads(); /* the last piece is done with the workspace */
         if (columns != width)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
-        if (c.pixel > 0)
+        if (apart > 0)
             bs_cu_conv_stage_half(c, from, t.scratch == NULL, height, width, room);
         __syncthreads();
         columns = width;
-        v.data = c.pixel > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
-        v.row = 2 * row * c.stride;
-        v.pixel = 2 * pixel * c.stride;
+        v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
+        v.row = 2 * row * bs_cu_conv_p(c, BS_CU_CONV_STRIDE);
+        v.pixel = 2 * pixel * bs_cu_conv_p(c, BS_CU_CONV_STRIDE);
         v.spread = bs_cu_conv_spread(v.pixel);
-        const int32_t n = p.h * p.w, together = bs_cu_conv_together(c, p), across = ((c.out_c + 7) / 8 + together - 1) / together;
-        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
-        if (fours * 12 <= twos * 7) /* 64 pixels at once use weights better, 32 leave fewer warps idle at the end */
-            bs_cu_conv_products<4>(c, end, v, p, together);
-        else
-            bs_cu_conv_products<2>(c, end, v, p, together);
+        bs_cu_conv_deal<TILE>(c, v, p, apart > 0);
     }
 }
 
-__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_tensor(t, bs_cu_conv_of(t, s, x, y), w.part, w.parts);
+            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
     }
 }
 
+__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_conv_tensor_rows<false>(t, s, w); }
+
+/* Only in a region: a launch of its own would be nothing but code. */
+__device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    if (t.scratch != NULL)
+        bs_cu_conv_tensor_rows<true>(t, s, w);
+}
+
 /* ------------------------------------------------------------------------------------------------ plain loops */
+
+/* Bias and activation, any. */
+__device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
+{
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f, sum + e.bias[o]);
+}
 
 /* Weight of product k (ky, kx, channel) of output o of a group. */
 __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, int32_t group, int32_t o, int32_t tap, int32_t channel)
@@ -755,7 +875,7 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
         const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
         const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
         if (w.part == 0)
@@ -763,17 +883,17 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
             const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels), group = o / c.out_c;
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
+            const int64_t window = (int64_t)oy * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_row + (int64_t)ox * bs_cu_conv_p(c, BS_CU_CONV_STRIDE) * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
             float sum = 0.0f;
             for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
                 const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
+                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * bs_cu_conv_p(c, BS_CU_CONV_DILATION);
                 for (int32_t k = 0; k < c.in_c; k++)
                     sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
                                bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
             }
             bs_cu_put(c.out, c.out_dtype, (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
-                      bs_cu_act(c.act, c.param, c.act == BS_PRELU ? c.slopes[o] : 0.0f, sum + c.bias[o]));
+                      bs_cu_conv_any(c, o, sum));
         }
     }
 }
@@ -797,7 +917,7 @@ __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, in
     return floats;
 }
 
-/* p as for conv2d: PAD_H the descriptor's; DILATION holds what a phase has, 1. LAYOUT 1: packed phases, 0: plain loops. */
+/* p as for conv2d: the kernel's size and the padding are the descriptor's, the rest is what a phase has. */
 static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
@@ -815,7 +935,7 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     else
         s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
-    s->p[BS_CU_CONV_STRIDE].i = stride;
+    s->p[BS_CU_CONV_UP].i = stride;
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
@@ -832,61 +952,67 @@ __device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, in
 
 __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad, const bs_cu_work &w)
 {
-    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x;
-    const int64_t n = (int64_t)c.h * c.w * channels;
+    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
+    const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
     for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
         const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
         const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
         float sum = 0.0f;
-        for (int32_t ky = bs_cu_deconv_phase(oy, pad, c.stride); ky < c.kernel_h; ky += c.stride)
-            for (int32_t kx = bs_cu_deconv_phase(ox, pad, c.stride); kx < c.kernel_w; kx += c.stride) {
-                const int64_t at = (int64_t)((oy + pad - ky) / c.stride) * x.stride[1] + (int64_t)((ox + pad - kx) / c.stride) * x.stride[2];
+        for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
+            for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
+                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] + (int64_t)((ox + pad - kx) / up) * x.stride[2];
                 for (int32_t k = 0; k < x.dim[0]; k++)
                     sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
                                reinterpret_cast<const float *>(c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx], sum);
             }
         bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
-                  bs_cu_act(c.act, c.param, c.act == BS_PRELU ? c.slopes[o] : 0.0f, sum + c.bias[o]));
+                  bs_cu_conv_any(c, o, sum));
     }
 }
 
 /* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
 __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x, const bs_cu_view &y, int32_t pad, int32_t phase)
 {
+    const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
     bs_cu_conv c = whole;
-    const int32_t a = phase / whole.stride, b = phase % whole.stride;
-    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, whole.stride), right = b - bs_cu_deconv_phase(y.x0, pad, whole.stride);
-    const int32_t oy = y.y0 + (down < 0 ? down + whole.stride : down), ox = y.x0 + (right < 0 ? right + whole.stride : right);
-    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, whole.stride, a);
-    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, whole.stride, b);
-    c.in = x.data + ((int64_t)((oy + pad - a) / whole.stride - (c.kernel_h - 1)) * x.stride[1] +
-                     (int64_t)((ox + pad - b) / whole.stride - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    const int32_t a = phase / up, b = phase % up;
+    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
+    const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
+    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, up, a);
+    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, up, b);
+    c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
+                     (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
     c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
-    c.out_row = y.stride[1] * whole.stride;
-    c.out_pixel = y.stride[2] * whole.stride;
-    c.h = max(0, (y.y1 - oy + whole.stride - 1) / whole.stride);
-    c.w = max(0, (y.x1 - ox + whole.stride - 1) / whole.stride);
-    c.stride = 1;
-    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, whole.stride, whole.in_c, whole.out_c, phase);
+    c.out_row = y.stride[1] * up;
+    c.out_pixel = y.stride[2] * up;
+    c.h = max(0, (y.y1 - oy + up - 1) / up);
+    c.w = max(0, (y.x1 - ox + up - 1) / up);
+    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, up, whole.in_c, whole.out_c, phase);
     return c;
+}
+
+/* A call of its own: where phases are told apart there are no registers for the rest. */
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    return bs_cu_conv_direct(t, c, part, parts);
 }
 
 __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t pad = s->p[BS_CU_CONV_PAD_H].i, phases = s->p[BS_CU_CONV_STRIDE].i * s->p[BS_CU_CONV_STRIDE].i;
+    const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        const bs_cu_conv c = bs_cu_conv_of(t, s, x, y);
-        if (s->p[BS_CU_CONV_LAYOUT].i == 0 && y.y1 > y.y0 && y.x1 > y.x0) {
-            bs_cu_deconv_plain(x, y, c, pad, w);
-        } else if (s->p[BS_CU_CONV_LAYOUT].i != 0 && bs_cu_conv_sound(t, s, x, y)) {
-            int32_t part = w.part; /* pieces of all phases are dealt out in one row */
-            for (int32_t phase = 0; phase < phases; phase++) {
-                const bs_cu_conv job = bs_cu_deconv_job(c, x, y, pad, phase);
-                const int32_t pieces = bs_cu_conv_direct(t, job, part, w.parts) % w.parts;
-                part = part >= pieces ? part - pieces : part - pieces + w.parts;
+        int32_t part = w.part; /* pieces of all phases are dealt out in one row */
+        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) { /* looked up again each time: registers are dearer */
+            const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+            const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
+            if (w.part == 0 && phase == 0)
+                bs_cu_zero_margin(y);
+            if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
+                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
+            } else if (bs_cu_conv_sound(t, s, x, y)) {
+                const bs_cu_conv &job = bs_cu_conv_share(t, bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
+                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
+                part += part < 0 ? w.parts : 0;
             }
         }
     }

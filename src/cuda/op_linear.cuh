@@ -69,19 +69,23 @@ struct bs_cu_linear_line {
     uint8_t *y;
 };
 
+/* Lies in shared memory: registers are for sums. */
 struct bs_cu_linear_job {
     const bs_device_step *step;
     const bs_device_operand *x, *y;
     const uint8_t *weights;
     int32_t line_bytes; /* of weights */
-    int32_t k, out, lines /* of a row */, x_step;
+    int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
+    int32_t type; /* of x */
     bool same; /* x is stored as it is multiplied, elements side by side */
-    bs_cu_linear_line *at; /* [64] of the tile, in shared memory */
+    int32_t row, down, wide, parts, pieces; /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
 
-template <int BYTES> __device__ inline bs_cu_linear_job bs_cu_linear_job_of(const bs_cu_tile &t, const bs_device_step *s)
+static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE, "stages and the job share the workspace");
+
+template <int BYTES> __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, bs_cu_linear_job &j)
 {
-    bs_cu_linear_job j;
     j.step = s;
     j.x = bs_cu_in(t, s, 0);
     j.y = bs_cu_out(t, s, 0);
@@ -89,13 +93,19 @@ template <int BYTES> __device__ inline bs_cu_linear_job bs_cu_linear_job_of(cons
     j.out = s->p[0].i;
     j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
     j.weights = bs_cu_prepared(t, s);
-    j.lines = 1;
+    int32_t lines = 1;
     for (int32_t i = 0; i < j.y->rank - 1; i++)
-        j.lines *= j.y->dim[i];
+        lines *= j.y->dim[i];
+    j.lines = lines;
+    j.type = j.x->dtype;
+    j.row = w.row;
+    j.parts = w.parts;
+    j.wide = s->p[4].i;
+    j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
+    j.lines_here = w.rows * lines;
     j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
     j.same = j.x_step == 1 && bs_cu_bytes(j.x->dtype) == BYTES;
-    j.at = reinterpret_cast<bs_cu_linear_line *>(t.workspace + BS_CU_WORKSPACE) - BS_CU_GEMM_SIDE;
-    return j;
 }
 
 /* What happens to a sum. Looked up when sums are there: until then registers are for them. */
@@ -136,13 +146,13 @@ __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_
     return offset;
 }
 
-/* Where lines first .. first + count of the rows from `row` are. count <= 64 <= threads. */
-__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t first, int32_t count)
+/* Where lines first .. first + count of the work are. count <= 64 <= threads. */
+__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
     const int32_t i = (int32_t)threadIdx.x;
     if (i >= count)
         return;
-    const int32_t r = row + (first + i) / j.lines, line = (first + i) % j.lines;
+    const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
     j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
     j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
 }
@@ -162,11 +172,13 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 template <int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count, int32_t from)
 {
+    const int32_t line_bytes = j.line_bytes;
+    const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
     for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
         const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
         uint8_t *slot = to + column * pitch + chunk;
-        if (from + chunk < j.line_bytes)
-            bs_cu_linear_fetch(slot, j.weights + (int64_t)(first + column) * j.line_bytes + from + chunk);
+        if (from + chunk < line_bytes)
+            bs_cu_linear_fetch(slot, weights + (int64_t)column * line_bytes + chunk);
         else
             *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
     }
@@ -176,16 +188,18 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
 template <int BYTES, int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count, int32_t from)
 {
+    const int32_t end = j.k, step = j.x_step, type = j.type;
+    const bool same = j.same;
     for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
         const uint8_t *line = j.at[i / CHUNKS].x;
         uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
         const int32_t k = (from + i % CHUNKS * 16) / BYTES;
-        if (j.same && k + 16 / BYTES <= j.k && (reinterpret_cast<uintptr_t>(line) & 15) == 0) {
+        if (same && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0) {
             bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
         } else {
 #pragma unroll 1
             for (int32_t e = 0; e < 16 / BYTES; e++) {
-                const float x = k + e < j.k ? bs_cu_get(line, j.x->dtype, (int64_t)(k + e) * j.x_step) : 0.0f;
+                const float x = k + e < end ? bs_cu_get(line, type, (int64_t)(k + e) * step) : 0.0f;
                 bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
             }
         }
@@ -253,13 +267,13 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
 }
 
 /* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
-template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+template <int BYTES> __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
 {
     const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH), threads = (int32_t)blockDim.x;
     const int32_t steps = depth * ((end - first + BS_CU_FEW_COLUMNS - 1) / BS_CU_FEW_COLUMNS);
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    bs_cu_linear_find(t, j, row, line, count);
+    bs_cu_linear_find(t, j, line, count);
     __syncthreads();
     for (int32_t i = 1 - BS_CU_FEW_STAGES; i < steps; i++) {
         if (i >= 0) {
@@ -341,14 +355,14 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
     __syncthreads();
 }
 
-/* Lines line .. line + count (64 at most) of the rows from `row`, in passes. */
+/* Lines line .. line + count (64 at most) of the work, in passes. */
 template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t row, int32_t line, int32_t count, int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
 {
     const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
     for (int32_t at = 0; at < count; at += most) {
         const int32_t here = min(most, count - at);
-        bs_cu_linear_find(t, j, row, line + at, here);
+        bs_cu_linear_find(t, j, line + at, here);
         __syncthreads();
         bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
     }
@@ -356,21 +370,22 @@ __device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, const bs_cu_linea
 
 template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_linear_job j = bs_cu_linear_job_of<BYTES>(t, s);
-    const int32_t wide = s->p[4].i, lines = w.rows * j.lines, down = (lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
-    const int32_t pieces = down * ((j.out + wide - 1) / wide);
+    bs_cu_linear_job &j = reinterpret_cast<bs_cu_linear_job *>(t.workspace + BS_CU_WORKSPACE)[-1];
+    if (threadIdx.x == 0)
+        bs_cu_linear_begin<BYTES>(t, s, w, j);
+    __syncthreads();
     if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
         for (int32_t r = w.row; r < w.row + w.rows; r++)
             bs_cu_zero_margin(bs_cu_open(t, j.y, r));
-    for (int32_t piece = w.part; piece < pieces; piece += w.parts) { /* lines fastest: neighbours read the same weights */
-        const int32_t line = piece % down * BS_CU_GEMM_SIDE, first = piece / down * wide, end = min(first + wide, j.out);
-        const int32_t count = min(BS_CU_GEMM_SIDE, lines - line);
+    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) { /* lines fastest: neighbours read the same weights */
+        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide, end = min(first + j.wide, j.out);
+        const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
         if (count <= BS_CU_FEW_LINES)
-            bs_cu_linear_few<BYTES>(t, j, w.row, line, count, first, end);
+            bs_cu_linear_few<BYTES>(t, j, line, count, first, end);
         else if (count <= BS_CU_GEMM_SIDE / 2)
-            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, w.row, line, count, first, end);
+            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, line, count, first, end);
         else
-            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, w.row, line, count, first, end);
+            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, line, count, first, end);
     }
 }
 

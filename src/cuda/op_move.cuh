@@ -13,7 +13,9 @@
 #include "cuda/program.cuh"
 
 enum {
-    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight */
+    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight; */
+    BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
+    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many pieces */
     BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
     BS_CU_MOVE_TEAM = 15,     /* p: threads of a team, 0 the block */
     BS_CU_SUM_PIECE = 2048,   /* elements of a piece of a sum: two words a thread */
@@ -31,7 +33,7 @@ static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_devi
     s->parts = 1;
     s->p[BS_CU_MOVE_TEAM].i = 0;
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
-        s->parts = bs_cu_pieces(bytes, BS_CU_MOVE_BYTES);
+        s->parts = bs_cu_pieces(bytes, bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
         return;
     }
     int32_t team = 4;
@@ -378,14 +380,12 @@ __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team
     return each;
 }
 
-/* One side is contiguous along the first loop, the other along loop j (1 or 2): by tiles that are turned round in shared
- * memory, so that both sides see whole words of memory. By a block, all threads. */
-__device__ inline void bs_cu_copy_turned(bs_cu_nest c, int32_t j, uint8_t *workspace, const bs_cu_work &w)
+/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared memory,
+ * so that both sides see whole words of memory. By a block, all threads. */
+__device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace, const bs_cu_work &w)
 {
     uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
-    if (j == 2)
-        bs_cu_nest_swap(&c, 1, 2);
     const bool from_first = c.from_step[0] == 1; /* which side runs along loop 0 */
     const int32_t pitch = BS_CU_TILE_FAST | 1, across = (c.n[0] + BS_CU_TILE_SLOW - 1) / BS_CU_TILE_SLOW;
     const int32_t along = (c.n[1] + BS_CU_TILE_FAST - 1) / BS_CU_TILE_FAST;
@@ -414,16 +414,15 @@ __device__ inline void bs_cu_copy_turned(bs_cu_nest c, int32_t j, uint8_t *works
 __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace, const bs_cu_work &w)
 {
     const bool block = team.size == (int32_t)blockDim.x;
-    int32_t j = 0, each = c.n[0] + 1;
+    const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
+    int32_t each = c.n[0] + 1;
     if (c.to_step[0] == 1 && c.from_step[0] == 1)
         each = bs_cu_copy_lines(c, team, w);
-    else if (c.to_step[0] == 1)
-        j = c.from_step[1] == 1 ? 1 : c.from_step[2] == 1 ? 2 : 0;
-    else if (c.from_step[0] == 1)
-        j = c.to_step[1] == 1 ? 1 : c.to_step[2] == 1 ? 2 : 0;
-    if (block && j > 0 && c.n[0] >= 8 && (j == 1 ? c.n[1] : c.n[2]) >= 8)
-        bs_cu_copy_turned(c, j, workspace, w);
-    else if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    else if (turned && block && c.n[0] >= 8 && c.n[1] >= 8) {
+        bs_cu_copy_turned(c, workspace, w);
+        return;
+    }
+    if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
@@ -486,8 +485,6 @@ __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &in
 /* As bs_zero_margin. */
 __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team &team)
 {
-    if (v.margin == 0 || v.rank != 3)
-        return;
     const bs_cu_rect inner = {v.y0, v.y1, v.x0, v.x1};
     const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin, min(v.x1 + v.margin, v.max_w + v.margin)};
     bs_cu_zero_ring(v, inner, outer, team);
@@ -497,7 +494,7 @@ __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team 
 __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_team &team)
 {
     const int32_t h = v.dim[1], w = v.dim[2], margin = v.margin;
-    if (h <= 0 || w <= 0 || margin == 0)
+    if (h <= 0 || w <= 0)
         return;
     const bs_cu_rect inner = {0, h, 0, w};
     const bs_cu_rect outer = {v.frame_y == 0 ? -margin : 0, v.frame_y + h == v.frame_h ? h + margin : h, v.frame_x == 0 ? -margin : 0,
@@ -532,7 +529,7 @@ __device__ inline void bs_cu_load_run(const bs_cu_tile &t, const bs_device_step 
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_row_copy(bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
-        if (w.part == 0 && out->margin > 0)
+        if (w.part == 0 && out->margin > 0 && out->rank == 3)
             bs_cu_zero_outside(bs_cu_open(t, out, r), team);
     }
 }
@@ -541,8 +538,6 @@ __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    if (out->base == 0 && out->place != BS_AT_TILE)
-        return; /* an output that is not asked for */
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
         bs_cu_zero_around(t, out, r, team, w);
@@ -670,44 +665,36 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
     source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
 }
 
+/* Whether choice `at` of a decision gave the gather a row. */
+__device__ __forceinline__ bool bs_cu_gives(const bs_device_step *s, const bs_cu_decision &d, int64_t at)
+{
+    const int32_t path = d.chosen[at];
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_mask_has(s, 2, path);
+}
+
 /* Writes what the paths of a row gave to `sources`, in path order, then the residual; returns how many. A row takes a path
  * once at most, so the paths before one are counted. By a team; the caller synchronises. */
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, bs_cu_source *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
-    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
     int32_t count = 0;
-    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) {
-        const int32_t mine = k < d.per_row ? d.chosen[at + k] : -1;
+    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
+        const int32_t mine = k < d.per_row && bs_cu_gives(s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
         for (int32_t i = 0; i < d.per_row; i++) {
-            const int32_t path = d.chosen[at + i];
-            const bool gives = path >= 0 && d.inverse[at + i] >= 0 && bs_cu_mask_has(s, 2, path);
+            const bool gives = bs_cu_gives(s, d, at + i);
             count += gives;
-            before += gives && path < mine;
+            before += gives && d.chosen[at + i] < mine;
         }
-        if (mine >= 0 && d.inverse[at + k] >= 0 && bs_cu_mask_has(s, 2, mine))
-            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
-                              sums && s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before]);
+        if (mine >= 0)
+            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine], s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
+                              &sources[before]);
     }
-    if (s->p[1].i && (sums || count == 0)) {
-        if (team.rank == 0)
-            bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
-        count++;
-    }
-    return count;
-}
-
-/* One source of several: that with the largest gate, the lower path of equals. */
-__device__ inline int32_t bs_cu_source_best(const bs_cu_source *sources, int32_t count)
-{
-    int32_t best = 0;
-    for (int32_t i = 1; i < count; i++)
-        if (sources[i].gate > sources[best].gate)
-            best = i;
-    return best;
+    if (s->p[1].i && team.rank == 0)
+        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
+    return count + (s->p[1].i != 0);
 }
 
 __device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
@@ -790,41 +777,45 @@ template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum
         bs_cu_put(m.to, m.dtype, to, sum.x);
 }
 
-/* One element of one source, of any type, or zero. */
-__device__ __forceinline__ void bs_cu_select_at(const bs_cu_sum &m, const bs_cu_source *from, uint32_t i)
-{
-    uint32_t line = i / (uint32_t)m.n[0];
-    const int32_t c = (int32_t)(i - line * (uint32_t)m.n[0]), x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
-    line /= (uint32_t)m.n[1];
-    const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
-    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
-    if (!from || (m.image && (y < from->y0 || y >= from->y1 || x < from->x0 || x >= from->x1))) {
-        bs_cu_bits_put(m.to, bs_cu_bytes(m.dtype), to, 0);
-        return;
-    }
-    const int64_t at = (int64_t)c * from->step[0] + (int64_t)x * from->step[1] + (int64_t)y * from->step[2] + (int64_t)z * from->step[3];
-    bs_cu_element_move(m.to, m.dtype, to, from->data, from->dtype, at);
-}
-
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool sums, const bs_cu_team &team, const bs_cu_work &w)
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
-    const bs_cu_source *only = sums || count == 0 ? NULL : sources + bs_cu_source_best(sources, count);
-    bool four = sums && bs_cu_by_four(m.to, m.dtype, m.n, m.step);
+    bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
     for (int32_t k = 0; four && k < count; k++)
         four = bs_cu_by_four(sources[k].data, sources[k].dtype, m.n, sources[k].step);
     const uint32_t total = (uint32_t)m.n[0] * (uint32_t)m.n[1] * (uint32_t)m.n[2] * (uint32_t)m.n[3];
     uint32_t first, last;
     bs_cu_share(four ? total / 4 : total, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        if (!sums)
-            bs_cu_select_at(m, only, i);
-        else if (four)
+        if (four)
             bs_cu_sum_at<4>(m, sources, count, i);
         else
             bs_cu_sum_at<1>(m, sources, count, i);
     }
+}
+
+/* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
+__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    int64_t best = -1;
+    for (int64_t i = at; i < at + d.per_row; i++)
+        if (bs_cu_gives(s, d, i) &&
+            (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
+            best = i;
+    const bs_cu_view to = bs_cu_open_target(t, out, row);
+    const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
+    if (best < 0 && !s->p[1].i) {
+        bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        return;
+    }
+    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]), best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    bs_cu_row_copy(to, from, team, t.workspace, w);
+    if (to.rank == 3 && w.part == 0)
+        bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
 }
 
 __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -836,12 +827,14 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
         const bool mine = r < w.row + w.rows;
-        const int32_t count = mine ? bs_cu_sources(t, s, r, team, sources) : 0;
+        const int32_t count = mine && sums ? bs_cu_sources(t, s, r, team, sources) : 0;
         __syncthreads();
-        if (mine) {
-            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, sums, team, w);
+        if (mine && sums)
+            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, team, w);
+        else if (mine)
+            bs_cu_select_row(t, s, r, team, w);
+        if (mine)
             bs_cu_zero_around(t, out, r, team, w);
-        }
         __syncthreads();
     }
 }

@@ -735,29 +735,6 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         chunk[p] = p < r.d.paths ? r.shared->counts[p] : !good;
 }
 
-/* What the caller's function chose. False: a path that there is not. */
-__device__ inline bool bs_cu_check_chosen(const bs_cu_router &r)
-{
-    bool bad = false;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        r.d.gates[row] = 1.0f;
-        bad = bad || r.d.chosen[row] < -1 || r.d.chosen[row] >= r.d.paths;
-    }
-    return __syncthreads_or(bad) == 0;
-}
-
-__device__ inline void bs_cu_pack_called(const bs_cu_router &r)
-{
-    if (!bs_cu_check_chosen(r)) {
-        bs_cu_choose_none(r, 0, r.rows);
-        if (threadIdx.x == 0)
-            bs_cu_fail(*r.t, r.s, BS_ERROR_DATA);
-    }
-    bs_cu_pack(r);
-    bs_cu_record_rows(r, 0, r.rows);
-    bs_cu_record_counts(r);
-}
-
 /* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
@@ -791,8 +768,10 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
     const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
     if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
         return;
-    if (!s->p[BS_CU_P_LARGE].i) {
-        bs_cu_pack_called(r);
+    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
+        bs_cu_pack(r);
+        bs_cu_record_rows(r, 0, r.rows);
+        bs_cu_record_counts(r);
         return;
     }
     const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + BS_CU_ROUTE_CHUNK - 1) / BS_CU_ROUTE_CHUNK);

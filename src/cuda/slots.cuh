@@ -22,12 +22,14 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     return bs_cu_run_launch(s, &l, error);
 }
 
-/* What was queued is over whenever this is called: the number may be written. */
+/* What used the unit before is over: its number may be written. Not in the tables, which may be on their way. */
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
-    const uint64_t at = s->layout.units_at + (uint64_t)unit * sizeof(uint64_t);
-    *reinterpret_cast<uint64_t *>(s->pinned + s->layout.tables_pinned + at) = (uint64_t)(uintptr_t)weights;
-    return bs_cu_upload(s, at, sizeof(uint64_t), error);
+    uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
+    *place = (uint64_t)(uintptr_t)weights;
+    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
+                                       cudaMemcpyHostToDevice, s->device->stream),
+                       "telling the device where weights are", error);
 }
 
 /* The status of the run so far, then the counts. */

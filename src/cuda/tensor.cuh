@@ -14,6 +14,13 @@
 #define BS_CU_AMPERE 0
 #endif
 
+/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. */
+#if defined(__CUDA_ARCH__) && CUDART_VERSION >= 11020
+#define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
+#else
+#define BS_CU_ASSUME_SHARED(p) ((void)(p))
+#endif
+
 /* Two f16 in a word, the first in the low half. */
 __device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
 {

@@ -124,8 +124,7 @@ void Block::begin(uint3 which)
     for (Slot &slot : slots) {
         slot.self.block_index = which;
         slot.state = UNSTARTED;
-        slot.copies.clear();
-        slot.groups.clear();
+        slot.begun = slot.arrived = slot.committed = 0;
     }
     for (int w = 0; w < warps(); w++) {
         const int left = threads - w * 32;
@@ -443,30 +442,29 @@ void cuda_cpu_misaligned(const char *what, const void *address)
     die("kernel %.*s: %s with the address %p, which is no multiple of 16", kernel_name_length(text), text, what, address);
 }
 
-void cuda_cpu_copy_begin(void *shared, const void *global) { current->me().copies.push_back({shared, global}); }
+void cuda_cpu_copy_begin(void *shared, const void *global)
+{
+    Slot &slot = current->me();
+    if (slot.begun - slot.arrived == MOST_COPIES)
+        die("more than %u copies of cp.async are on their way", (unsigned)MOST_COPIES);
+    slot.copies[slot.begun++ % MOST_COPIES] = PendingCopy{shared, global};
+}
 
 void cuda_cpu_copy_commit(void)
 {
     Slot &slot = current->me();
-    slot.groups.push_back(slot.copies.size());
+    slot.group_end[slot.committed++ % MOST_GROUPS] = slot.begun;
 }
 
 int cuda_cpu_copy_due(int pending, void **shared, const void **global)
 {
     Slot &slot = current->me();
-    const size_t groups = slot.groups.size(), newest = static_cast<size_t>(pending < 0 ? 0 : pending);
-    if (groups <= newest)
+    const uint32_t newest = static_cast<uint32_t>(pending < 0 ? 0 : pending);
+    if (slot.committed <= newest || newest >= MOST_GROUPS || slot.arrived == slot.group_end[(slot.committed - newest - 1) % MOST_GROUPS])
         return 0;
-    const size_t due = slot.groups[groups - newest - 1];
-    if (!due) {
-        slot.groups.erase(slot.groups.begin(), slot.groups.end() - static_cast<long>(newest));
-        return 0;
-    }
-    *shared = slot.copies.front().shared;
-    *global = slot.copies.front().global;
-    slot.copies.erase(slot.copies.begin());
-    for (size_t &end : slot.groups)
-        end -= end ? 1 : 0;
+    const PendingCopy &copy = slot.copies[slot.arrived++ % MOST_COPIES];
+    *shared = copy.shared;
+    *global = copy.global;
     return 1;
 }
 

@@ -12,6 +12,8 @@ namespace cuda_cpu {
 
 enum State : uint8_t { UNSTARTED, RUNNING, BLOCKED, ENDED };
 
+enum : uint32_t { MOST_COPIES = 128, MOST_GROUPS = 32 }; /* of a thread, on their way at once */
+
 struct PendingCopy {
     void *shared;
     const void *global;
@@ -27,8 +29,10 @@ struct Slot {
     int line;
     void *identity, *identities[2];
     Stack *stacks[2];
-    std::vector<PendingCopy> copies;
-    std::vector<size_t> groups; /* copies before the end of each committed group */
+    /* Copies of cp.async, in rings: no container, whose memory the thread sanitizer would watch across identities. */
+    PendingCopy copies[MOST_COPIES];
+    uint32_t group_end[MOST_GROUPS]; /* copies begun before the end of each committed group */
+    uint32_t begun, arrived, committed;
 };
 
 /* Lanes on their way into one warp operation. */

@@ -1,0 +1,172 @@
+/* device_options.c: see device_options.h. */
+#include "device_options.h"
+
+#include "json_text.h"
+#include "words.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------- options */
+
+device_taken device_options_value(device_options *o, const char *name, const char *value, char *message, size_t bytes)
+{
+    static const char *const names[] = {"cpu", "cuda", NULL};
+    if (strcmp(name, "--device") != 0)
+        return DEVICE_OTHER;
+    const int32_t i = word_name(value, names);
+    o->cuda = i == 1;
+    if (i >= 0)
+        return DEVICE_TAKEN;
+    snprintf(message, bytes, "%s %.60s: expected cpu or cuda", name, value);
+    return DEVICE_WRONG;
+}
+
+bool device_options_flag(device_options *o, const char *name)
+{
+    if (strcmp(name, "--half") == 0)
+        o->half = true;
+    else if (strcmp(name, "--fallback") == 0)
+        o->fallback = true;
+    else
+        return false;
+    return true;
+}
+
+const char *device_options_wrong(const device_options *o)
+{
+    if (o->half && !o->cuda)
+        return "--half is for --device cuda";
+    return o->fallback && !o->cuda ? "--fallback is for --device cuda" : NULL;
+}
+
+/* ------------------------------------------------------------------------------------- the backend, or none */
+
+#ifdef BS_CUDA
+
+bool device_facts(int32_t index, bs_cuda_facts *facts, bs_error *error)
+{
+    return bs_cuda_facts_get(index, facts, error) == BS_OK;
+}
+
+static bs_device *open_device(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error)
+{
+    return bs_cuda_open(arena, desc, error);
+}
+
+void device_close(device_tools *gpu)
+{
+    bs_cuda_close(gpu->device);
+    gpu->device = NULL;
+}
+
+#else
+
+static bool missing(bs_error *error)
+{
+    memset(error, 0, sizeof *error);
+    error->status = BS_ERROR_UNSUPPORTED;
+    snprintf(error->message, sizeof error->message, "this build has no CUDA backend: make CUDA=1");
+    return false;
+}
+
+bool device_facts(int32_t index, bs_cuda_facts *facts, bs_error *error)
+{
+    (void)index;
+    memset(facts, 0, sizeof *facts);
+    return missing(error);
+}
+
+static bs_device *open_device(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error)
+{
+    (void)arena;
+    (void)desc;
+    missing(error);
+    return NULL;
+}
+
+void device_close(device_tools *gpu)
+{
+    gpu->device = NULL;
+}
+
+#endif
+
+/* ------------------------------------------------------------------------------------------- while it runs */
+
+bool device_find(device_tools *gpu, const device_options *o, bs_error *error)
+{
+    memset(gpu, 0, sizeof *gpu);
+    if (!o->cuda)
+        return true;
+    gpu->used = device_facts(0, &gpu->facts, error);
+    gpu->half = gpu->used && o->half;
+    if (gpu->used || !o->fallback)
+        return gpu->used;
+    snprintf(gpu->fallback, sizeof gpu->fallback, "%s; the CPU computes", error->message);
+    return true;
+}
+
+bool device_found(const device_tools *gpu, const device_options *o)
+{
+    return !o->cuda || gpu->used || gpu->fallback[0];
+}
+
+void device_plan(const device_tools *gpu, bs_plan_desc *desc)
+{
+    if (!gpu->used)
+        return;
+    desc->tier = BS_TIER_CUDA;
+    desc->half = gpu->half;
+    desc->shared_bytes = gpu->facts.shared_bytes;
+}
+
+bool device_open(device_tools *gpu, bs_arena *arena, const bs_sizes *sizes, bs_error *error)
+{
+    if (!gpu->used)
+        return true;
+    gpu->device_bytes = sizes->device;
+    gpu->pinned_bytes = sizes->pinned;
+    const bs_cuda_desc desc = {.device_bytes = sizes->device, .pinned_bytes = sizes->pinned};
+    gpu->device = open_device(arena, &desc, error);
+    return gpu->device != NULL;
+}
+
+void device_count(device_tools *gpu, uint64_t in, uint64_t out)
+{
+    if (!gpu->used)
+        return;
+    gpu->runs++;
+    gpu->copied_in += in;
+    gpu->copied_out += out;
+}
+
+/* ------------------------------------------------------------------------------------------------- figures */
+
+static unsigned long long a_run(const device_tools *gpu, uint64_t bytes)
+{
+    return gpu->runs ? bytes / gpu->runs : 0;
+}
+
+void device_summary(FILE *file, const device_tools *gpu)
+{
+    const double mb = 1e-6;
+    if (!gpu->used)
+        return;
+    fprintf(file, "GPU: %s (%d.%d), %s; %.2f MB on it, %.2f MB pinned\n", gpu->facts.name, (int)gpu->facts.major, (int)gpu->facts.minor,
+            gpu->half ? "f16" : "f32", (double)gpu->device_bytes * mb, (double)gpu->pinned_bytes * mb);
+    fprintf(file, "copied a run: %llu bytes to it, %llu back\n", a_run(gpu, gpu->copied_in), a_run(gpu, gpu->copied_out));
+}
+
+void device_json(FILE *file, const device_tools *gpu)
+{
+    if (!gpu->used) {
+        fprintf(file, "null");
+        return;
+    }
+    fprintf(file, "{\"name\": ");
+    json_text(file, gpu->facts.name);
+    fprintf(file, ", \"capability\": \"%d.%d\", \"storage\": \"%s\", \"device_bytes\": %llu, \"pinned_bytes\": %llu, ", (int)gpu->facts.major,
+            (int)gpu->facts.minor, gpu->half ? "f16" : "f32", (unsigned long long)gpu->device_bytes, (unsigned long long)gpu->pinned_bytes);
+    fprintf(file, "\"runs\": %llu, \"copied_in_bytes\": %llu, \"copied_out_bytes\": %llu}", (unsigned long long)gpu->runs,
+            (unsigned long long)gpu->copied_in, (unsigned long long)gpu->copied_out);
+}
