@@ -372,7 +372,8 @@ static void test_large(void)
     const bs_value f = bs_input(g, "x", BS_U16, BS_SHAPE3(1, 100, 90)), y = bs_input(g, "y", BS_U16, BS_SHAPE3(1, 100, 90));
     const bs_value large = bs_patches(g, f, &(bs_patches_desc){.size = 64}), small = bs_patches(g, f, &(bs_patches_desc){.name = "s", .size = 16});
     bs_output(g, "a", bs_collect(g, bs_patch_features(g, large, bs_patches(g, y, &(bs_patches_desc){.size = 64, .like = large.id}), NULL)));
-    bs_output(g, "b", bs_collect(g, bs_patch_features(g, small, bs_patches(g, y, &(bs_patches_desc){.size = 16, .like = small.id}), &(bs_patch_features_desc){.code_bits = 10})));
+    const bs_value before = bs_patches(g, y, &(bs_patches_desc){.size = 16, .like = small.id});
+    bs_output(g, "b", bs_collect(g, bs_patch_features(g, small, before, &(bs_patch_features_desc){.code_bits = 10})));
     rig_agree(&r, NULL);
 }
 

@@ -62,8 +62,10 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
     }
 }
 
-/* Moves are bound by memory: two blocks on a multiprocessor leave them all the registers they want, and no more. */
-template <int KERNEL> __global__ void __launch_bounds__(256, KERNEL <= BS_CU_route_price ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+/* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers
+ * they want, and no more. */
+template <int KERNEL>
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);

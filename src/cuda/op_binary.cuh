@@ -68,7 +68,7 @@ template <typename F> __device__ inline void bs_cu_binary_run(const bs_cu_tile &
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 1), r)};
+        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 1), r)};
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
             v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];

@@ -90,10 +90,10 @@ struct bs_cu_conversion {
 
 __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x, (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
+        const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
         const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&

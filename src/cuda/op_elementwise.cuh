@@ -59,10 +59,10 @@ template <typename F> struct bs_cu_unary {
 
 template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
+        const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
         const bs_cu_unary<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, f};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
@@ -143,10 +143,10 @@ template <typename F> struct bs_cu_channelwise {
 template <typename F>
 __device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const float *a, const float *b, const F &f)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r), bs_cu_view()};
+        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_view()};
         v[2].stride[0] = 1;
         v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
         const bs_cu_walk<3> k = bs_cu_walk_over(v);

@@ -6,7 +6,7 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-#define BS_CU_POOL_LINES 8 /* p: channels that are summed together, of global pooling */
+#define BS_CU_POOL_CHANNELS 8 /* p: channels that global pooling sums together */
 
 /* p: kind, kernel, stride, pad, global, count_pad. */
 static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
@@ -20,8 +20,8 @@ static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
         return;
     }
     /* a cell is one block's work; of a large frame 8 channels are: a sector of memory */
-    s->p[BS_CU_POOL_LINES].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
-    s->parts = bs_cu_pieces(channels, s->p[BS_CU_POOL_LINES].i);
+    s->p[BS_CU_POOL_CHANNELS].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
+    s->parts = bs_cu_pieces(channels, s->p[BS_CU_POOL_CHANNELS].i);
 }
 
 /* ------------------------------------------------------------------------------------------------- windows */
@@ -144,7 +144,7 @@ __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_
 
 __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t each = s->p[BS_CU_POOL_LINES].i;
+    const int32_t each = s->p[BS_CU_POOL_CHANNELS].i;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         for (int32_t first = w.part * each; first < x.dim[0]; first += w.parts * each)

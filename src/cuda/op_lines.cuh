@@ -40,8 +40,6 @@ struct bs_cu_lines {
     int32_t step[3][3]; /* operand, results */
 };
 
-__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
-
 /* A result that lost the axis gets it back, so that it goes beside the operand. */
 __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, int32_t axis)
 {

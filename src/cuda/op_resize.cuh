@@ -126,7 +126,10 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
 __device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return __fadd_rn(sum, __fmul_rn(weight, v)); }
 
-__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v) { *v = (int32_t)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at); }
+__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v)
+{
+    *v = (int32_t)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
+}
 __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, float *v) { *v = bs_cu_get(x.data, x.dtype, at); }
 
 /* At most 65535 (140^2 + 12^2) = 1.3e9 before: fits 32 bits, rounding included. */

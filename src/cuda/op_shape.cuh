@@ -20,11 +20,6 @@ __device__ __forceinline__ void bs_cu_shift(bs_cu_view *v, int32_t d, int32_t by
         v->data += i == d ? (int64_t)by * v->stride[i] * bs_cu_bytes(v->dtype) : 0;
 }
 
-__device__ __forceinline__ int32_t bs_cu_dim(const bs_cu_view &v, int32_t d)
-{
-    return d == 0 ? v.dim[0] : d == 1 ? v.dim[1] : d == 2 ? v.dim[2] : v.dim[3];
-}
-
 /* Only the first `n` along dimension d. Rows and columns only of whole images. */
 __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 {
@@ -49,12 +44,12 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     const int32_t axis = s->p[0].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view y = bs_cu_open(t, out, r);
+        bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         for (int32_t i = 0; i < s->n_in; i++) {
             bs_cu_view v[2] = {y, bs_cu_open(t, bs_cu_in(t, s, i), r)};
-            const int32_t extent = bs_cu_dim(v[1], axis);
+            const int32_t extent = bs_cu_along(v[1].dim, axis);
             bs_cu_keep(&v[0], axis, extent);
             bs_cu_copy_view(v, d.index, d.workers);
             bs_cu_shift(&y, axis, extent);
@@ -76,8 +71,8 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     const int32_t axis = s->p[0].i, start = s->p[1].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        if (bs_cu_dim(v[0], axis) > bs_cu_dim(v[1], axis) - start) { /* a symbol was bound below what the slice needs */
+        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        if (bs_cu_along(v[0].dim, axis) > bs_cu_along(v[1].dim, axis) - start) { /* a symbol was bound below what the slice needs */
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
@@ -106,7 +101,7 @@ __device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const int32_t a = v[1].stride[0], b = v[1].stride[1], c = v[1].stride[2], e = v[1].stride[3];
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
@@ -172,7 +167,7 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const int32_t n = bs_cu_reshape_count(v[0]);
         if (n != bs_cu_reshape_count(v[1])) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
@@ -346,7 +341,7 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, out, r);
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index, d.workers);

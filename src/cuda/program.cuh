@@ -248,10 +248,16 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
 __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
 {
     const int32_t bytes = bs_cu_bytes(v.dtype), pixel = v.stride[2] * bytes, width = (x1 - x0) * pixel;
+    const bool wide = ((reinterpret_cast<uintptr_t>(v.data) | (uintptr_t)pixel | (uintptr_t)(v.stride[1] * bytes)) & 15) == 0;
+    const int32_t unit = wide ? 16 : 2;
     for (int32_t y = y0; y < y1 && width > 0; y++)
-        for (int32_t i = threadIdx.x * 2; i < width; i += blockDim.x * 2) { /* stored: f32, f16, or codes of one byte */
+        for (int32_t i = threadIdx.x * unit; i < width; i += blockDim.x * unit) {
             uint8_t *at = v.data + (int64_t)y * v.stride[1] * bytes + (int64_t)x0 * pixel + i;
-            at[0] = 0;
+            if (wide) {
+                *reinterpret_cast<uint4 *>(at) = make_uint4(0, 0, 0, 0);
+                continue;
+            }
+            at[0] = 0; /* an odd number of bytes: codes */
             if (i + 1 < width)
                 at[1] = 0;
         }
@@ -263,10 +269,10 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin), right = min(v.x1 + v.margin, v.max_w + v.margin);
     if (v.margin == 0 || v.rank != 3)
         return;
-    bs_cu_zero(v, low, v.y0, low, right);
-    bs_cu_zero(v, v.y1, bottom, low, right);
-    bs_cu_zero(v, v.y0, v.y1, low, v.x0);
-    bs_cu_zero(v, v.y0, v.y1, v.x1, right);
+    /* above, below, left, right: a loop, because every kernel has this in it */
+#pragma unroll 1
+    for (int32_t k = 0; k < 4; k++)
+        bs_cu_zero(v, k == 0 ? low : k == 1 ? v.y1 : v.y0, k == 0 ? v.y0 : k == 1 ? bottom : v.y1, k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
 }
 
 #endif

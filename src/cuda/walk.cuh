@@ -152,6 +152,9 @@ template <int N> struct bs_cu_walk {
     uint8_t *begin[N];
 };
 
+/* A dimension or stride by number, without an array in memory. */
+__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
+
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
 __device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k, int32_t none)
 {
