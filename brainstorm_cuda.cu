@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b5420cb95a4a48b7a4d5071c1fd684a99fec22449871cecddccf0954d5abf958
+ * sha256 of the parts: 27394eec47a395dd653e45009ef426058e64cb16a96f35b8cd6615d18546b83c
  */
 #include "brainstorm.h"
 
@@ -1097,10 +1097,16 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
 __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
 {
     const int32_t bytes = bs_cu_bytes(v.dtype), pixel = v.stride[2] * bytes, width = (x1 - x0) * pixel;
+    const bool wide = ((reinterpret_cast<uintptr_t>(v.data) | (uintptr_t)pixel | (uintptr_t)(v.stride[1] * bytes)) & 15) == 0;
+    const int32_t unit = wide ? 16 : 2;
     for (int32_t y = y0; y < y1 && width > 0; y++)
-        for (int32_t i = threadIdx.x * 2; i < width; i += blockDim.x * 2) { /* stored: f32, f16, or codes of one byte */
+        for (int32_t i = threadIdx.x * unit; i < width; i += blockDim.x * unit) {
             uint8_t *at = v.data + (int64_t)y * v.stride[1] * bytes + (int64_t)x0 * pixel + i;
-            at[0] = 0;
+            if (wide) {
+                *reinterpret_cast<uint4 *>(at) = make_uint4(0, 0, 0, 0);
+                continue;
+            }
+            at[0] = 0; /* an odd number of bytes: codes */
             if (i + 1 < width)
                 at[1] = 0;
         }
@@ -1112,10 +1118,10 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin), right = min(v.x1 + v.margin, v.max_w + v.margin);
     if (v.margin == 0 || v.rank != 3)
         return;
-    bs_cu_zero(v, low, v.y0, low, right);
-    bs_cu_zero(v, v.y1, bottom, low, right);
-    bs_cu_zero(v, v.y0, v.y1, low, v.x0);
-    bs_cu_zero(v, v.y0, v.y1, v.x1, right);
+    /* above, below, left, right: a loop, because every kernel has this in it */
+#pragma unroll 1
+    for (int32_t k = 0; k < 4; k++)
+        bs_cu_zero(v, k == 0 ? low : k == 1 ? v.y1 : v.y0, k == 0 ? v.y0 : k == 1 ? bottom : v.y1, k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
 }
 
 #endif
@@ -3871,6 +3877,9 @@ template <int N> struct bs_cu_walk {
     uint8_t *begin[N];
 };
 
+/* A dimension or stride by number, without an array in memory. */
+__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
+
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
 __device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k, int32_t none)
 {
@@ -4115,7 +4124,7 @@ template <typename F> __device__ inline void bs_cu_binary_run(const bs_cu_tile &
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 1), r)};
+        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 1), r)};
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
             v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
@@ -4243,10 +4252,10 @@ struct bs_cu_conversion {
 
 __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x, (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
+        const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
         const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
@@ -4366,10 +4375,10 @@ template <typename F> struct bs_cu_unary {
 
 template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r)};
+        const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
         const bs_cu_unary<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, f};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
@@ -4450,10 +4459,10 @@ template <typename F> struct bs_cu_channelwise {
 template <typename F>
 __device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const float *a, const float *b, const F &f)
 {
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, out, r), bs_cu_open(t, in, r), bs_cu_view()};
+        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_view()};
         v[2].stride[0] = 1;
         v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
@@ -4611,7 +4620,7 @@ __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_de
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-#define BS_CU_POOL_LINES 8 /* p: channels that are summed together, of global pooling */
+#define BS_CU_POOL_CHANNELS 8 /* p: channels that global pooling sums together */
 
 /* p: kind, kernel, stride, pad, global, count_pad. */
 static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
@@ -4625,8 +4634,8 @@ static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
         return;
     }
     /* a cell is one block's work; of a large frame 8 channels are: a sector of memory */
-    s->p[BS_CU_POOL_LINES].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
-    s->parts = bs_cu_pieces(channels, s->p[BS_CU_POOL_LINES].i);
+    s->p[BS_CU_POOL_CHANNELS].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
+    s->parts = bs_cu_pieces(channels, s->p[BS_CU_POOL_CHANNELS].i);
 }
 
 /* ------------------------------------------------------------------------------------------------- windows */
@@ -4749,7 +4758,7 @@ __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_
 
 __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t each = s->p[BS_CU_POOL_LINES].i;
+    const int32_t each = s->p[BS_CU_POOL_CHANNELS].i;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         for (int32_t first = w.part * each; first < x.dim[0]; first += w.parts * each)
@@ -5396,8 +5405,6 @@ struct bs_cu_lines {
     int32_t step[3][3]; /* operand, results */
 };
 
-__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
-
 /* A result that lost the axis gets it back, so that it goes beside the operand. */
 __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, int32_t axis)
 {
@@ -5973,7 +5980,10 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
 __device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return __fadd_rn(sum, __fmul_rn(weight, v)); }
 
-__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v) { *v = (int32_t)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at); }
+__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v)
+{
+    *v = (int32_t)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
+}
 __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, float *v) { *v = bs_cu_get(x.data, x.dtype, at); }
 
 /* At most 65535 (140^2 + 12^2) = 1.3e9 before: fits 32 bits, rounding included. */
@@ -6932,11 +6942,6 @@ __device__ __forceinline__ void bs_cu_shift(bs_cu_view *v, int32_t d, int32_t by
         v->data += i == d ? (int64_t)by * v->stride[i] * bs_cu_bytes(v->dtype) : 0;
 }
 
-__device__ __forceinline__ int32_t bs_cu_dim(const bs_cu_view &v, int32_t d)
-{
-    return d == 0 ? v.dim[0] : d == 1 ? v.dim[1] : d == 2 ? v.dim[2] : v.dim[3];
-}
-
 /* Only the first `n` along dimension d. Rows and columns only of whole images. */
 __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 {
@@ -6961,12 +6966,12 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     const int32_t axis = s->p[0].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view y = bs_cu_open(t, out, r);
+        bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         for (int32_t i = 0; i < s->n_in; i++) {
             bs_cu_view v[2] = {y, bs_cu_open(t, bs_cu_in(t, s, i), r)};
-            const int32_t extent = bs_cu_dim(v[1], axis);
+            const int32_t extent = bs_cu_along(v[1].dim, axis);
             bs_cu_keep(&v[0], axis, extent);
             bs_cu_copy_view(v, d.index, d.workers);
             bs_cu_shift(&y, axis, extent);
@@ -6988,8 +6993,8 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     const int32_t axis = s->p[0].i, start = s->p[1].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        if (bs_cu_dim(v[0], axis) > bs_cu_dim(v[1], axis) - start) { /* a symbol was bound below what the slice needs */
+        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        if (bs_cu_along(v[0].dim, axis) > bs_cu_along(v[1].dim, axis) - start) { /* a symbol was bound below what the slice needs */
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
@@ -7018,7 +7023,7 @@ __device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const int32_t a = v[1].stride[0], b = v[1].stride[1], c = v[1].stride[2], e = v[1].stride[3];
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
@@ -7084,7 +7089,7 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const int32_t n = bs_cu_reshape_count(v[0]);
         if (n != bs_cu_reshape_count(v[1])) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
@@ -7258,7 +7263,7 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, out, r);
+        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index, d.workers);
@@ -7928,8 +7933,10 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
     }
 }
 
-/* Moves are bound by memory: two blocks on a multiprocessor leave them all the registers they want, and no more. */
-template <int KERNEL> __global__ void __launch_bounds__(256, KERNEL <= BS_CU_route_price ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+/* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers
+ * they want, and no more. */
+template <int KERNEL>
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
