@@ -294,6 +294,8 @@ static void test_nested(int32_t rows, int32_t outer_paths, int32_t protocol, con
     trial t = random_trial(BS_ROUTE_LABEL, BS_I32, rows);
     t.d.paths = outer_paths;
     make_scores(&t);
+    for (int32_t i = 0; i < rows; i++)
+        scores.i[i] = scores.i[i] == 2 ? 0 : scores.i[i]; /* a router with nothing to decide */
     bs_graph *g = rig_begin(&r, name);
     const bs_value score = bs_rows(g, bs_input(g, "scores", BS_I32, BS_SHAPE2(rows, 1)), none);
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(rows, 6)), none);
@@ -316,6 +318,29 @@ static void test_nested(int32_t rows, int32_t outer_paths, int32_t protocol, con
     bs_output(g, "y", bs_collect(g, bs_gather(g, outer, out, none, NULL)));
     rig_give(&r, "scores", scores.i);
     check(rig_agree(&r, how), "%s", name);
+}
+
+/* What a budget in a path is worth, where its route is decided ahead: nothing, in tiles too. */
+static void test_forced_price(int32_t order)
+{
+    static cuda_rig r;
+    trial t = random_trial(BS_ROUTE_LABEL, BS_I32, 30);
+    t.d.paths = 2;
+    make_scores(&t);
+    bs_graph *g = rig_begin(&r, "the price of a forced router in a path");
+    const bs_value score = bs_rows(g, bs_input(g, "scores", BS_I32, BS_SHAPE2(30, 1)), none);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(30, 3)), none);
+    const bs_value losses = bs_rows(g, bs_input(g, "losses", BS_I32, BS_SHAPE2(30, 2)), none);
+    const bs_router outer = bs_route(g, score, none, &t.d);
+    const bs_route_desc d = {.name = "inner", .protocol = BS_ROUTE_BUDGET, .paths = 2};
+    const bs_router inner = bs_route(g, bs_scatter(g, outer, 1, losses), none, &d);
+    const bs_value in = bs_scatter(g, outer, 1, x);
+    const bs_value two[2] = {bs_scatter(g, inner, 0, in), bs_activation(g, bs_scatter(g, inner, 1, in), BS_RELU, 0)};
+    const bs_value out[2] = {none, bs_gather(g, inner, two, none, NULL)};
+    bs_output(g, "y", bs_collect(g, bs_gather(g, outer, out, x, NULL)));
+    bs_output(g, "price", bs_route_price(g, inner));
+    rig_give(&r, "scores", scores.i);
+    check(rig_agree(&r, &(rig_how){.order = order, .n_forces = 1, .forces = {{"inner", 1}}}), "the price of a forced router, order %d", order);
 }
 
 /* ---------------------------------------------------------------------------------------------------- images */
@@ -433,6 +458,7 @@ int main(void)
     test_bad_scores();
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
         for (int32_t half = 0; half < 2; half++) {
+            test_forced_price(order);
             const rig_how how = {.order = order, .half = half, .runs = 2};
             test_nested(50, 3, BS_ROUTE_TOP1, &how);
             test_nested(37, 5, BS_ROUTE_THRESHOLD, &how);
@@ -444,7 +470,7 @@ int main(void)
             test_images(16, 16, 1, 3, false, &how);
             test_images(35, 30, 8, 3, true, &(rig_how){.order = order, .half = half, .tolerance = half ? 1e-2 : 2e-5});
         }
-    test_nested(2600, 2, BS_ROUTE_THRESHOLD, &(rig_how){.order = BS_ORDER_BREADTH});
+    test_nested(2600, 3, BS_ROUTE_THRESHOLD, &(rig_how){.order = BS_ORDER_BREADTH});
     test_append(8, 12, &(rig_how){.runs = 3});
     test_append(5, 600, &(rig_how){.runs = 2, .half = 1});
     test_append(30, 1, &(rig_how){.runs = 2});
