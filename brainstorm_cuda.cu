@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b2079a9cdd08656c69e74f3a669c22534e8f78b230236585a12fd7a0def3ce9e
+ * sha256 of the parts: 0ca2f038ea6cbb3b7434c62d80a529950dd4f81baa718d7bf9a9231b7d95ed32
  */
 #include "brainstorm.h"
 
@@ -1261,8 +1261,9 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #define BS_CU_AMPERE 0
 #endif
 
-/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. */
-#if defined(__CUDA_ARCH__) && CUDART_VERSION >= 11020
+/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not from
+ * Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the result"). */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
 #define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
 #else
 #define BS_CU_ASSUME_SHARED(p) ((void)(p))
