@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 27394eec47a395dd653e45009ef426058e64cb16a96f35b8cd6615d18546b83c
+ * sha256 of the parts: 4a68d2aefb559592a9d8248e5f0ce83b49f37cc994621a3bead050ad41c5b1da
  */
 #include "brainstorm.h"
 
@@ -1267,8 +1267,9 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #define BS_CU_AMPERE 0
 #endif
 
-/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. */
-#if defined(__CUDA_ARCH__) && CUDART_VERSION >= 11020
+/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not from
+ * Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the result"). */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
 #define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
 #else
 #define BS_CU_ASSUME_SHARED(p) ((void)(p))

@@ -14,8 +14,9 @@
 #define BS_CU_AMPERE 0
 #endif
 
-/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. */
-#if defined(__CUDA_ARCH__) && CUDART_VERSION >= 11020
+/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not from
+ * Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the result"). */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
 #define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
 #else
 #define BS_CU_ASSUME_SHARED(p) ((void)(p))
