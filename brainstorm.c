@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 39d37d54985f732e15e42b028b3f8d96cc13544507faf7d0bfac948533325f8a
+ * sha256 of the parts: d978ee29ac3933dddfbc8b46ab21444f31242674486e819ebf2e2a71c108b3b6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22582,7 +22582,8 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
         const bs_part *part = &s->plan->parts[parts[k]];
         node = s->plan->instrs[part->first].node;
         bs_exec_place(s, part->unit, node);
-        bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
+        if (!bs_exec_failed(s)) /* else it would look for weights anywhere */
+            bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
     }
     bs_exec_settle(s, node);
 }
@@ -23084,7 +23085,8 @@ static void run_streamed(bs_session *s, const bs_instr *i)
         return;
     const uint64_t start = bs_session_now(s);
     bs_exec_place(s, unit, i->node);
-    run_parallel(s, i);
+    if (!bs_exec_failed(s)) /* else a device would look for weights anywhere */
+        run_parallel(s, i);
     bs_exec_settle(s, i->node);
     bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);
@@ -23591,10 +23593,10 @@ void bs_session_close(bs_session *session)
     if (!session)
         return;
     bs_wait(session, NULL);
+    bs_workers_stop(&session->pool);
+    bs_store_close(&session->store); /* its lanes copy to the device */
     if (session->device)
         session->device->api->close(session->on_device);
-    bs_workers_stop(&session->pool);
-    bs_store_close(&session->store);
 }
 /* ==== end src/session_make.c ================================================================== */
 
