@@ -180,6 +180,8 @@ static void executable_drop(CUgraphExec_st *executable)
         delete executable;
 }
 
+static void graph_destroy_as_janitor(void *graph) { graph_destroy(static_cast<CUgraph_st *>(graph)); }
+
 static void executable_drop_as_janitor(void *executable)
 {
     executable_drop(static_cast<CUgraphExec_st *>(executable));
@@ -382,7 +384,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
         trouble("cudaGraphDestroy of a graph that does not exist or belongs to a node");
         return fail(cudaErrorInvalidValue);
     }
-    graph_destroy(graph);
+    as_janitor(graph_destroy_as_janitor, graph); /* what is launched of it may still run */
     return cudaSuccess;
 }
 
