@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 39d37d54985f732e15e42b028b3f8d96cc13544507faf7d0bfac948533325f8a
+ * sha256 of the parts: 0219d4fe2e433af527d96d2daec498bf3b0dc9b689a62c5a6c32b861a65bfd06
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18154,9 +18154,10 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
+    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
@@ -20092,12 +20093,12 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
                          BS_MAX_LANES);
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
-    if (d->half < 0 || d->half > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->shared_bytes,
+    if (d->half < 0 || d->half > 1 || d->in_place < 0 || d->in_place > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d, in_place %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->in_place, d->shared_bytes,
                          BS_DEVICE_WORKSPACE);
     return true;
 }
@@ -20350,7 +20351,7 @@ typedef struct bs_store_desc {
     uint8_t *resident;
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
-    uint8_t *stages;
+    uint8_t *stages;      /* NULL: weights are prepared in their slots */
     uint64_t stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
@@ -20666,8 +20667,8 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
         uint8_t *const place = slot + plan->prepared_offset;
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, s->device ? lane->stage : place);
-        if (s->device)
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
+        if (lane->stage)
             status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
     }
     return status;
@@ -20857,7 +20858,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
-            s->lanes[i].stage = d->device ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
+            s->lanes[i].stage = d->stages ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -21352,12 +21353,12 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->weights = take(&at, plan->weight_bytes, 1);
     l->transient = take(&at, plan->transient_bytes, 1);
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
-    l->inputs = take(&at, l->inputs_bytes, 1);
+    l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
     l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
-    l->slots = take(&at, plan->slot_bytes, 1);
+    l->slots = take(&at, plan->desc.in_place ? 0 : plan->slot_bytes, 1);
     l->device_bytes = at;
     at = 0;
     l->session_bytes = session_bytes(plan, l);
@@ -21367,7 +21368,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
     l->loading = take(&at, largest_prepared(plan, false), 1);
-    l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
+    l->slots_pinned = take(&at, plan->desc.in_place ? plan->slot_bytes : 0, 1);
+    l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
     l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
     l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
     l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
@@ -23536,9 +23538,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
+    if (s->device)
+        slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
-                                 s->device ? s->device_memory + layout.slots : slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 slots, lanes, s->weights, s->device, s->on_device,
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))

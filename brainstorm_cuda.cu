@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4a68d2aefb559592a9d8248e5f0ce83b49f37cc994621a3bead050ad41c5b1da
+ * sha256 of the parts: 182745c6b9ff0026914eb19b0592bf83485beb76ae2734c08709055cce5719d5
  */
 #include "brainstorm.h"
 
@@ -762,9 +762,10 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
+    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
@@ -1167,7 +1168,8 @@ enum {
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
         BS_CU_COUNT,
-    BS_CU_unsupported = BS_CU_COUNT /* of an op that is missing in the table */
+    BS_CU_unsupported = BS_CU_COUNT, /* of an op that is missing in the table */
+    BS_CU_cublas                     /* a linear that the host hands to cuBLAS */
 };
 
 #endif
@@ -7344,6 +7346,7 @@ struct bs_cu_lowering {
     bs_device_step *steps;
     bs_device_operand *operands;
     int32_t n_steps, n_operands;
+    bool cublas;   /* large layers are its */
     bool overflow; /* a stride or an extent beyond 31 bits */
 };
 
@@ -7729,6 +7732,11 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
     if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
         bs_cu_describe_step(&n, s);
+#ifndef BS_NO_CUBLAS
+    const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
+    if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
+        s->kernel = BS_CU_cublas;
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------------- launches */
@@ -8079,6 +8087,10 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
 
 /* #include "cuda/portable.cuh" */
 
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
+
 struct bs_cu_device {
     bs_device base; /* first: what sessions see */
     int index;
@@ -8087,6 +8099,9 @@ struct bs_cu_device {
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
     bool integrated, conditional;
+#ifndef BS_NO_CUBLAS
+    cublasHandle_t cublas; /* NULL: not asked for */
+#endif
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -8152,12 +8167,36 @@ static void bs_cu_device_free(bs_cu_device *d)
 {
     if (d->stream)
         cudaStreamSynchronize(d->stream);
+#ifndef BS_NO_CUBLAS
+    if (d->cublas)
+        cublasDestroy(d->cublas);
+#endif
     if (d->own_memory && d->base.memory.base)
         cudaFree(d->base.memory.base); /* waits for the device, even where the call above failed */
     if (d->own_pinned && d->base.pinned.base)
         cudaFreeHost(d->base.pinned.base);
     if (d->own_stream && d->stream)
         cudaStreamDestroy(d->stream);
+}
+
+/* Its workspace is ours: captured in a graph it would grow, else. */
+static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *error)
+{
+#ifdef BS_NO_CUBLAS
+    (void)d, (void)bytes;
+    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)");
+#else
+    void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
+    if (!workspace)
+        return bs_fail_arena(error, &d->base.memory, bytes, "the workspace of cuBLAS");
+    if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
+        d->cublas = NULL;
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
+    }
+    if (cublasSetStream(d->cublas, d->stream) != CUBLAS_STATUS_SUCCESS || cublasSetWorkspace(d->cublas, workspace, (size_t)bytes) != CUBLAS_STATUS_SUCCESS)
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
+    return BS_OK;
+#endif
 }
 
 static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)
@@ -8182,7 +8221,7 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
         status = bs_cu_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream", error);
     if (status != BS_OK && d->own_stream)
         d->stream = NULL;
-    return status;
+    return status == BS_OK && desc->cublas_bytes ? bs_cu_device_cublas(d, desc->cublas_bytes, error) : status;
 }
 
 extern const bs_device_api bs_cu_api; /* session.cuh */
@@ -8285,6 +8324,7 @@ struct bs_device_session {
     bs_device_layout layout;
     uint8_t *memory; /* on the device */
     uint8_t *pinned;
+    uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
@@ -8388,7 +8428,11 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->threads = BS_CU_THREADS;
     s->lowering = client->plan->desc.lowering;
     bs_cu_session_program(s);
+    void *there = NULL;
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaHostGetDevicePointer(&there, pinned, 0), "finding pinned memory on the device", error);
+    s->pinned_there = (uint64_t)(uintptr_t)there;
     if (status == BS_OK)
         status = bs_cu_session_carve(s, error);
     if (status == BS_OK)
@@ -8464,7 +8508,8 @@ static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *erro
         return BS_OK;
     }
     at->staged = s->any_staged = true;
-    at->address = (uint64_t)(uintptr_t)(s->memory + s->layout.inputs + bs_device_input_place(c->plan, node));
+    const uint64_t copy = bs_device_input_place(c->plan, node);
+    at->address = c->plan->desc.in_place ? s->pinned_there + s->layout.inputs_pinned + copy : (uint64_t)(uintptr_t)s->memory + s->layout.inputs + copy;
     int64_t stride = 1;
     for (int32_t i = b->rank - 1; i >= 0; i--) {
         at->stride[i] = stride;
@@ -8527,7 +8572,7 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
 {
     bs_status status = BS_OK;
-    for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK; n++) {
+    for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK && !s->client->plan->desc.in_place; n++) {
         if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
             continue;
         uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
@@ -8623,6 +8668,9 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.layout = &s->layout;
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
+#ifndef BS_NO_CUBLAS
+    l.cublas = s->device->cublas != NULL;
+#endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
     if (status == BS_OK)
@@ -8720,6 +8768,24 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
 }
 
+#ifndef BS_NO_CUBLAS
+static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    for (int32_t k = l->first; k < l->first + l->count; k++) {
+        const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
+        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+        const bs_node *node = &c->graph->nodes[step->node];
+        const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
+        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, s->memory + s->layout.weights + step->prepared,
+                                 c->domains[step->domain].count))
+            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
+    }
+    return bs_cu_launched(error);
+}
+#endif
+
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->device->stream;
@@ -8728,6 +8794,10 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
         status = bs_cu_ask(s, l, error);
     if (l->blocks == 0 || status != BS_OK)
         return status;
+#ifndef BS_NO_CUBLAS
+    if (l->kernel == BS_CU_cublas)
+        return bs_cu_run_cublas(s, l, error);
+#endif
     if (l->kernel == BS_CU_none)
         BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
                   l->count);
@@ -9030,7 +9100,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
-    *place = (uint64_t)(uintptr_t)weights;
+    *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
                                        cudaMemcpyHostToDevice, s->device->stream),
                        "telling the device where weights are", error);

@@ -38,7 +38,8 @@ enum {
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
         BS_CU_COUNT,
-    BS_CU_unsupported = BS_CU_COUNT /* of an op that is missing in the table */
+    BS_CU_unsupported = BS_CU_COUNT, /* of an op that is missing in the table */
+    BS_CU_cublas                     /* a linear that the host hands to cuBLAS */
 };
 
 #endif

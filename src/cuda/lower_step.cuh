@@ -174,6 +174,11 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
     if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
         bs_cu_describe_step(&n, s);
+#ifndef BS_NO_CUBLAS
+    const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
+    if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
+        s->kernel = BS_CU_cublas;
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------------- launches */

@@ -85,6 +85,24 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
 }
 
+#ifndef BS_NO_CUBLAS
+static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    for (int32_t k = l->first; k < l->first + l->count; k++) {
+        const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
+        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+        const bs_node *node = &c->graph->nodes[step->node];
+        const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
+        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, s->memory + s->layout.weights + step->prepared,
+                                 c->domains[step->domain].count))
+            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
+    }
+    return bs_cu_launched(error);
+}
+#endif
+
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->device->stream;
@@ -93,6 +111,10 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
         status = bs_cu_ask(s, l, error);
     if (l->blocks == 0 || status != BS_OK)
         return status;
+#ifndef BS_NO_CUBLAS
+    if (l->kernel == BS_CU_cublas)
+        return bs_cu_run_cublas(s, l, error);
+#endif
     if (l->kernel == BS_CU_none)
         BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
                   l->count);

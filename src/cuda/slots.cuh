@@ -26,7 +26,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
-    *place = (uint64_t)(uintptr_t)weights;
+    *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
                                        cudaMemcpyHostToDevice, s->device->stream),
                        "telling the device where weights are", error);
