@@ -45,7 +45,7 @@ rm -rf "$BUILD" && mkdir -p "$BUILD/alone" || exit 1
 
 # Optimizing takes a minute an architecture: all at once. The links below do without.
 compile() { # SM
-    "$NVCC" -std=c++14 -ccbin "$C-std=c++14 -ccbin "$CXX" -G -arch=sm_"$highest"" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
+    "$NVCC" -std=c++14 -ccbin "$CXX" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
         -Xptxas -v -I. -Isrc -c src/cuda/cuda.cu -o "$BUILD/sm_$1.o" >"$BUILD/sm_$1.log" 2>&1
 }
 
