@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0219d4fe2e433af527d96d2daec498bf3b0dc9b689a62c5a6c32b861a65bfd06
+ * sha256 of the parts: 463d53a889b5e5d0b3530ca6f250094e9e23fb62a5c656f599f253bfb6dd4fab
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21125,6 +21125,8 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
 void bs_execute(bs_session *session);
+/* A run that began at `start` is over: counted, and recorded. */
+void bs_exec_ended(bs_session *session, uint64_t start);
 
 #endif
 /* ==== end src/session.h ======================================================================= */
@@ -22968,6 +22970,14 @@ static void open_paths(bs_context *c, int32_t router)
     }
 }
 
+static void tell_decision(const bs_session *s, int32_t router, const int32_t *counts)
+{
+    const uint64_t now = s->profile ? bs_session_now(s) : 0;
+    for (int32_t p = 0; s->profile && p < s->graph->routers[router].desc->paths; p++)
+        if (counts[p] > 0)
+            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)counts[p]);
+}
+
 static void record_decision(bs_context *c, int32_t router)
 {
     bs_session *s = c->session;
@@ -22981,10 +22991,7 @@ static void record_decision(bs_context *c, int32_t router)
     if (c->tile)
         return;
     s->dropped[router] = d->dropped;
-    const uint64_t now = s->profile ? bs_session_now(s) : 0;
-    for (int32_t p = 0; s->profile && p < d->paths; p++)
-        if (d->counts[p] > 0)
-            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)d->counts[p]);
+    tell_decision(s, router, d->counts);
 }
 
 void bs_exec_route(bs_context *c, const bs_instr *i)
@@ -23100,6 +23107,8 @@ static void route_on_device(bs_session *s, const bs_instr *i)
     run_parallel(s, i);
     const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
+    if (status == BS_OK)
+        tell_decision(s, router, counts);
     for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
         if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
             s->root.domains[k].count = counts[s->graph->domains[k].path];
@@ -23167,10 +23176,17 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
+    if (!s->device) /* which is still at work: bs_wait counts */
+        bs_exec_ended(s, start);
+}
+
+void bs_exec_ended(bs_session *s, uint64_t start)
+{
     const uint64_t end = bs_session_now(s);
+    for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
+        if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
+            tell_decision(s, r, s->counts + (size_t)r * BS_MAX_PATHS);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
-    if (s->device)
-        return; /* it is still at work: bs_wait counts */
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }
@@ -23956,8 +23972,7 @@ bs_status bs_wait(bs_session *session, bs_error *error)
     if (!session->pending)
         return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
-    session->stats.total_ns = bs_session_now(session) - session->started_ns;
-    session->stats.runs++;
+    bs_exec_ended(session, session->started_ns);
     if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
         session->pending = false;
         session->last = status;

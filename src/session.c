@@ -351,8 +351,7 @@ bs_status bs_wait(bs_session *session, bs_error *error)
     if (!session->pending)
         return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
-    session->stats.total_ns = bs_session_now(session) - session->started_ns;
-    session->stats.runs++;
+    bs_exec_ended(session, session->started_ns);
     if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
         session->pending = false;
         session->last = status;
