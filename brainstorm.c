@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 463d53a889b5e5d0b3530ca6f250094e9e23fb62a5c656f599f253bfb6dd4fab
+ * sha256 of the parts: 580c6e56fe90feaecf6758a6941a31aab45e828f8aa9bae3e998d6eca5ac1093
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18148,7 +18148,7 @@ typedef struct bs_device_decision {
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
+    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
@@ -18222,6 +18222,8 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
@@ -21357,6 +21359,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
     l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
+    l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
     l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
@@ -23114,12 +23117,25 @@ static void route_on_device(bs_session *s, const bs_instr *i)
             s->root.domains[k].count = counts[s->graph->domains[k].path];
 }
 
+static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
+{
+    if (!s->device) {
+        bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+        return true;
+    }
+    run_parallel(s, i);
+    const bs_status status = bs_exec_failed(s) ? BS_OK : s->device->api->guess(s->on_device, router, margins, NULL);
+    bs_exec_fail(s, status, i->node);
+    return !bs_exec_failed(s);
+}
+
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+    if (!guess_margins(s, i, router, margins))
+        return;
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
@@ -23144,10 +23160,8 @@ static void run_instr(bs_session *s, const bs_instr *i)
         bs_exec_route(&s->root, i);
     else if (i->kind == BS_INSTR_REGION)
         bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD && !s->device)
-        run_look_ahead(s, i);
     else if (i->kind == BS_INSTR_LOOK_AHEAD)
-        return; /* scores stay on the device: what follows what is known all the same */
+        run_look_ahead(s, i);
     else if (i->stage >= 0)
         run_streamed(s, i);
     else

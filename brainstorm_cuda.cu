@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 182745c6b9ff0026914eb19b0592bf83485beb76ae2734c08709055cce5719d5
+ * sha256 of the parts: c0e3f332c573103937bef69dc1e24aeff6a8b67ca7bcb349cfbfa8205c17761f
  */
 #include "brainstorm.h"
 
@@ -756,7 +756,7 @@ typedef struct bs_device_decision {
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
+    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
@@ -830,6 +830,8 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
@@ -871,6 +873,7 @@ struct bs_cu_program {
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
+    float *guesses;        /* [BS_MAX_PATHS] of the last look_ahead */
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 
@@ -1158,7 +1161,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     X(attention) X(segment_spread) X(segment_reduce)
 
 /* They see all rows of a router at once: op_route.cuh. */
-#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
+#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack) X(look_ahead)
 
 #define BS_CU_KERNELS(X) BS_CU_STEP_KERNELS(X) BS_CU_DECISION_KERNELS(X)
 
@@ -5853,6 +5856,74 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 
 #endif
 /* ==== end src/cuda/op_matmul.cuh ============================================================== */
+/* ==== begin src/cuda/op_look_ahead.cuh ======================================================== */
+/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above the
+ * best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over rows, so
+ * their order does not matter. Relies on program.cuh. Must never touch a decision. */
+#ifndef BS_CUDA_OP_LOOK_AHEAD
+#define BS_CUDA_OP_LOOK_AHEAD
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+/* Scores of a row, as they are stored. */
+struct bs_cu_hints {
+    const uint8_t *data;
+    int32_t stride, dtype;
+};
+
+__device__ inline float bs_cu_hint(const bs_cu_hints &s, int32_t path)
+{
+    const int64_t at = (int64_t)path * s.stride;
+    return s.dtype == BS_I32 ? (float)reinterpret_cast<const int32_t *>(s.data)[at] : bs_cu_get(s.data, s.dtype, at);
+}
+
+__device__ inline bool bs_cu_hint_above(const bs_cu_hints &s, int32_t a, int32_t b)
+{
+    if (s.dtype != BS_I32)
+        return bs_cu_hint(s, a) > bs_cu_hint(s, b);
+    const int32_t *scores = reinterpret_cast<const int32_t *>(s.data);
+    return scores[(int64_t)a * s.stride] > scores[(int64_t)b * s.stride];
+}
+
+/* The best path that is not taken; -1 none. */
+__device__ inline int32_t bs_cu_hint_left(const bs_cu_hints &s, int32_t paths, uint64_t taken)
+{
+    int32_t best = -1;
+    for (int32_t p = 0; p < paths; p++)
+        if (!(taken >> p & 1) && (best < 0 || bs_cu_hint_above(s, p, best)))
+            best = p;
+    return best;
+}
+
+/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. */
+__device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    int32_t *margins = reinterpret_cast<int32_t *>(t.workspace);
+    const bs_device_operand *o = bs_cu_in(t, s, 0);
+    const int32_t paths = s->p[1].i;
+    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+        margins[p] = __float_as_int(-1.0f);
+    __syncthreads();
+    for (int32_t row = w.row + (int32_t)threadIdx.x; row < w.row + w.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_hints scores = {bs_cu_row(t, o, row), o->stride[0], o->dtype};
+        uint64_t taken = 0;
+        for (int32_t k = 0; k < s->p[0].i; k++)
+            taken |= 1ull << bs_cu_hint_left(scores, paths, taken);
+        const int32_t other = bs_cu_hint_left(scores, paths, taken);
+        for (int32_t p = 0; p < paths; p++) {
+            const float margin = other < 0 ? 0.0f : bs_cu_hint(scores, p) - bs_cu_hint(scores, other);
+            if (taken >> p & 1)
+                atomicMax(&margins[p], __float_as_int(margin > 0.0f ? margin : 0.0f)); /* a NaN too is a choice */
+        }
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+        t.program->guesses[p] = __int_as_float(margins[p]);
+}
+
+#endif
+/* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
 /* #include "cuda/op_move.cuh" */
 /* ==== begin src/cuda/op_resize.cuh ============================================================ */
 /* op_resize.cuh - enlargement by an integer factor.
@@ -7706,6 +7777,17 @@ static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
         bs_cu_add_in(l, s, r->knob);
 }
 
+static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_router_info *r = &l->graph->routers[l->plan->nodes[i->node].algorithm];
+    const int32_t score = bs_node_in(l->graph, &l->graph->nodes[i->node])[0];
+    s->kernel = BS_CU_look_ahead;
+    s->domain = l->graph->values[score].domain;
+    bs_cu_add_in(l, s, score);
+    s->p[0].i = r->max_paths_per_cell;
+    s->p[1].i = r->desc->paths;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -7725,12 +7807,12 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_FILL: bs_cu_step_fill(l, i, s); break;
     case BS_INSTR_REDUCE: bs_cu_step_reduce(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
-    case BS_INSTR_LOOK_AHEAD:
+    case BS_INSTR_LOOK_AHEAD: bs_cu_step_look_ahead(l, i, s); break;
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
-    if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
+    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
@@ -7814,6 +7896,8 @@ static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t fi
         int32_t count = 1;
         if (kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack) {
             bs_cu_launch_route(l, to, k);
+        } else if (kernel == BS_CU_look_ahead) {
+            bs_cu_add_launch(l, to, kernel, k, 1, 1);
         } else {
             while (k + count < end && l->steps[k + count].kernel == kernel)
                 count++;
@@ -8377,6 +8461,7 @@ static void bs_cu_session_program(bs_device_session *s)
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
     p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
     p->decisions = s->memory + l->decisions;
+    p->guesses = reinterpret_cast<float *>(s->memory + l->guesses);
     p->contexts = s->memory + l->contexts;
     p->context_bytes = l->context_bytes;
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
@@ -9127,6 +9212,16 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
     return (bs_status)told[0];
 }
 
+static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
+{
+    const size_t bytes = (size_t)s->client->graph->routers[router].desc->paths * sizeof *margins;
+    float *told = reinterpret_cast<float *>(s->pinned + s->layout.learned);
+    const bs_status status = bs_cu_fetch(s, told, s->program.guesses, bytes, error);
+    if (status == BS_OK)
+        memcpy(margins, told, bytes);
+    return status;
+}
+
 static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
@@ -9297,7 +9392,7 @@ static void bs_cu_session_close(bs_device_session *s)
 const bs_device_api bs_cu_api = {bs_cu_state_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
                                         bs_cu_session_zero, bs_cu_session_lower, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
                                         bs_cu_session_wait, bs_cu_session_part, bs_cu_session_place, bs_cu_session_learn,
-                                        bs_cu_session_settle, bs_cu_session_copy};
+                                        bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
 
 #endif
 /* ==== end src/cuda/session.cuh ================================================================ */

@@ -223,6 +223,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
     l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
+    l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
     l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);

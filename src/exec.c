@@ -371,12 +371,25 @@ static void route_on_device(bs_session *s, const bs_instr *i)
             s->root.domains[k].count = counts[s->graph->domains[k].path];
 }
 
+static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
+{
+    if (!s->device) {
+        bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+        return true;
+    }
+    run_parallel(s, i);
+    const bs_status status = bs_exec_failed(s) ? BS_OK : s->device->api->guess(s->on_device, router, margins, NULL);
+    bs_exec_fail(s, status, i->node);
+    return !bs_exec_failed(s);
+}
+
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+    if (!guess_margins(s, i, router, margins))
+        return;
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
@@ -401,10 +414,8 @@ static void run_instr(bs_session *s, const bs_instr *i)
         bs_exec_route(&s->root, i);
     else if (i->kind == BS_INSTR_REGION)
         bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD && !s->device)
-        run_look_ahead(s, i);
     else if (i->kind == BS_INSTR_LOOK_AHEAD)
-        return; /* scores stay on the device: what follows what is known all the same */
+        run_look_ahead(s, i);
     else if (i->stage >= 0)
         run_streamed(s, i);
     else

@@ -53,6 +53,16 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
     return (bs_status)told[0];
 }
 
+static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
+{
+    const size_t bytes = (size_t)s->client->graph->routers[router].desc->paths * sizeof *margins;
+    float *told = reinterpret_cast<float *>(s->pinned + s->layout.learned);
+    const bs_status status = bs_cu_fetch(s, told, s->program.guesses, bytes, error);
+    if (status == BS_OK)
+        memcpy(margins, told, bytes);
+    return status;
+}
+
 static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);

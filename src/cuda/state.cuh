@@ -66,6 +66,7 @@ static void bs_cu_session_program(bs_device_session *s)
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
     p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
     p->decisions = s->memory + l->decisions;
+    p->guesses = reinterpret_cast<float *>(s->memory + l->guesses);
     p->contexts = s->memory + l->contexts;
     p->context_bytes = l->context_bytes;
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
