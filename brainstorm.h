@@ -879,7 +879,7 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
 /* -------------------------------------------------------------------------------------------------- CUDA
  * The same graphs and model files on an NVIDIA GPU: compile brainstorm_cuda.cu beside brainstorm.c and link both.
  *
- *     nvcc -std=c++14 -O3 -arch=sm_87 -c brainstorm_cuda.cu       link with: -lcudart -lcublas
+ *     nvcc -std=c++14 -O3 -arch=sm_87 -c brainstorm_cuda.cu       link with: -lcublas -lcudart -lstdc++
  *
  *     bs_plan_desc d = {.tier = BS_TIER_CUDA};           // planning needs no GPU: a workstation can tell the bytes
  *     const bs_plan *plan = bs_plan_create(&memory.persistent, graph, &d, &error);
