@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 580c6e56fe90feaecf6758a6941a31aab45e828f8aa9bae3e998d6eca5ac1093
+ * sha256 of the parts: df3285dfbe532973426c47ff0af2d8bac2c6bb0144b656c8db2cde81ea278daf
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -23974,7 +23974,11 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     session->started_ns = bs_session_now(session);
     status = run_queue(session, error);
     session->pending = status == BS_OK;
-    session->broken = status != BS_OK && writes_states(session);
+    if (status != BS_OK) {
+        session->last = status;
+        session->state_valid = false;
+        session->broken = writes_states(session);
+    }
     return status;
 }
 

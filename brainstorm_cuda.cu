@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c0e3f332c573103937bef69dc1e24aeff6a8b67ca7bcb349cfbfa8205c17761f
+ * sha256 of the parts: 474474e0e4a0096cfd873f35bf229b26a22e99a3c1ce92516407a2efed51192e
  */
 #include "brainstorm.h"
 
@@ -8826,10 +8826,19 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const size_t width = 4 * (size_t)score->dim[0];
     bs_device_decision d;
     int32_t first, rows;
+    float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (!c->callbacks[l->callback].function)
         return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (status != BS_OK || rows == 0)
+        return status;
+    if (step->n_in > 1)
+        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
+    if (status == BS_OK && step->n_in > 1)
+        memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
+    if (status == BS_OK && isnan(knob))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": %s", info->desc->name, bs_status_text(BS_ERROR_DATA));
+    if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
                                            (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),

@@ -339,7 +339,11 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     session->started_ns = bs_session_now(session);
     status = run_queue(session, error);
     session->pending = status == BS_OK;
-    session->broken = status != BS_OK && writes_states(session);
+    if (status != BS_OK) {
+        session->last = status;
+        session->state_valid = false;
+        session->broken = writes_states(session);
+    }
     return status;
 }
 

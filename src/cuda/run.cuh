@@ -58,10 +58,19 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const size_t width = 4 * (size_t)score->dim[0];
     bs_device_decision d;
     int32_t first, rows;
+    float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (!c->callbacks[l->callback].function)
         return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (status != BS_OK || rows == 0)
+        return status;
+    if (step->n_in > 1)
+        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
+    if (status == BS_OK && step->n_in > 1)
+        memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
+    if (status == BS_OK && isnan(knob))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": %s", info->desc->name, bs_status_text(BS_ERROR_DATA));
+    if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
                                            (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
