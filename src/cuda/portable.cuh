@@ -22,6 +22,12 @@
     extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
     type *name = reinterpret_cast<type *>(bs_cu_dynamic)
 #endif
+/* An argument that is read where it lies: without that, taking its address copies it for every thread. */
+#if defined(__CUDACC__) && CUDART_VERSION >= 11070 && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700)
+#define BS_CU_ARGUMENT const __grid_constant__
+#else
+#define BS_CU_ARGUMENT const
+#endif
 #include <cuda_fp16.h>
 
 extern "C" {
