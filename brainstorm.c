@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: df3285dfbe532973426c47ff0af2d8bac2c6bb0144b656c8db2cde81ea278daf
+ * sha256 of the parts: 4743cce2dae7db9ec7909c4e547e0dc82736729032078ded4a8d4d193248d98a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20232,6 +20232,7 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
             (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",

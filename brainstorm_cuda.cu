@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 474474e0e4a0096cfd873f35bf229b26a22e99a3c1ce92516407a2efed51192e
+ * sha256 of the parts: 78de938f69a460605500cd3b2b3640870ef95ee400cd5601ff72a6052dafe270
  */
 #include "brainstorm.h"
 
@@ -42,6 +42,12 @@
 #define BS_DYNAMIC_SHARED(type, name)                        \
     extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
     type *name = reinterpret_cast<type *>(bs_cu_dynamic)
+#endif
+/* An argument that is read where it lies: without that, taking its address copies it for every thread. */
+#if defined(__CUDACC__) && CUDART_VERSION >= 11070 && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700)
+#define BS_CU_ARGUMENT const __grid_constant__
+#else
+#define BS_CU_ARGUMENT const
 #endif
 #include <cuda_fp16.h>
 
@@ -8029,7 +8035,7 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
 /* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers
  * they want, and no more. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8042,7 +8048,7 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(const bs_cu_program program, int32_t first)
+template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8104,7 +8110,7 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1) bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8121,7 +8127,7 @@ __global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program progr
 }
 
 /* Before a run: nothing has failed, nothing was counted, no cell was reached. */
-__global__ void bs_cu_begin(const bs_cu_program program, int32_t routers)
+__global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
     if (at < 2)
@@ -8912,7 +8918,7 @@ typedef cudaGraphConditionalHandle bs_cu_handle;
 typedef unsigned long long bs_cu_handle;
 #endif
 
-__global__ void bs_cu_anybody(const bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool mine = false;

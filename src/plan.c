@@ -232,6 +232,7 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
             (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
