@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 78de938f69a460605500cd3b2b3640870ef95ee400cd5601ff72a6052dafe270
+ * sha256 of the parts: 21fdd945922509eabc70fc85e46348eef0d3e656d956b89a38013fd9f0fd3105
  */
 #include "brainstorm.h"
 
@@ -35,10 +35,13 @@
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu.h"
+#define BS_CU_PEEK(word) __atomic_load_n(word, __ATOMIC_RELAXED)
 #else
 #include <cuda_runtime.h>
 #define BS_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
 #define BS_SHARED(type, name, dims) __shared__ type name dims
+/* A word that another block may be writing. */
+#define BS_CU_PEEK(word) (*(const volatile int32_t *)(word))
 #define BS_DYNAMIC_SHARED(type, name)                        \
     extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
     type *name = reinterpret_cast<type *>(bs_cu_dynamic)
@@ -915,6 +918,13 @@ struct bs_cu_view {
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
+
+/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just now, so
+ * all threads of a block are told the same. */
+__device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
+{
+    return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
+}
 
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
 {
@@ -8040,7 +8050,7 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) b
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
     bs_cu_work w;
-    if (program.status[0] != 0) /* something failed before this launch: what it decided is not to be followed */
+    if (bs_cu_failed(program))
         return;
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (s)
@@ -8117,8 +8127,7 @@ __global__ void __launch_bounds__(256, 1) bs_cu_region(BS_CU_ARGUMENT bs_cu_prog
     t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
     for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
-        const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */
-        const bs_device_part *part = failed ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, piece, &t);
         if (!part)
             return;
         for (int32_t k = 0; k < part->count; k++)

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) b
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
     bs_cu_work w;
-    if (program.status[0] != 0) /* something failed before this launch: what it decided is not to be followed */
+    if (bs_cu_failed(program))
         return;
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (s)
@@ -147,8 +147,7 @@ __global__ void __launch_bounds__(256, 1) bs_cu_region(BS_CU_ARGUMENT bs_cu_prog
     t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
     for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
-        const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */
-        const bs_device_part *part = failed ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, piece, &t);
         if (!part)
             return;
         for (int32_t k = 0; k < part->count; k++)
