@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4743cce2dae7db9ec7909c4e547e0dc82736729032078ded4a8d4d193248d98a
+ * sha256 of the parts: 6dc249074d5adb2cfdcf09297fc2cca4488a9e5511c8a567c0370f4174bffb89
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22590,7 +22590,8 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
         const bs_part *part = &s->plan->parts[parts[k]];
         node = s->plan->instrs[part->first].node;
         bs_exec_place(s, part->unit, node);
-        bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
+        if (!bs_exec_failed(s)) /* else it would look for weights anywhere */
+            bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
     }
     bs_exec_settle(s, node);
 }
@@ -23097,7 +23098,8 @@ static void run_streamed(bs_session *s, const bs_instr *i)
         return;
     const uint64_t start = bs_session_now(s);
     bs_exec_place(s, unit, i->node);
-    run_parallel(s, i);
+    if (!bs_exec_failed(s)) /* else a device would look for weights anywhere */
+        run_parallel(s, i);
     bs_exec_settle(s, i->node);
     bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);
@@ -23626,10 +23628,10 @@ void bs_session_close(bs_session *session)
     if (!session)
         return;
     bs_wait(session, NULL);
+    bs_workers_stop(&session->pool);
+    bs_store_close(&session->store); /* its lanes copy to the device */
     if (session->device)
         session->device->api->close(session->on_device);
-    bs_workers_stop(&session->pool);
-    bs_store_close(&session->store);
 }
 /* ==== end src/session_make.c ================================================================== */
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 21fdd945922509eabc70fc85e46348eef0d3e656d956b89a38013fd9f0fd3105
+ * sha256 of the parts: 968189564066d56fad1b6ca365fca962dc31f4d0ca34d62978280de385cf718a
  */
 #include "brainstorm.h"
 
@@ -8548,19 +8548,26 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     return status;
 }
 
-/* Waits for what is queued: pinned memory may be written again. */
+/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still at
+ * work must not meet what comes after the error. */
 static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
 {
     if (!s->in_flight)
         return BS_OK;
     s->in_flight = false;
-    return bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
+    const bs_status status = bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->device->stream);
+    return status;
 }
 
 static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
 {
-    s->in_flight = true;
-    return bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    s->in_flight = status == BS_OK;
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->device->stream);
+    return status;
 }
 
 static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
@@ -8781,8 +8788,9 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
     memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
     s->has_segments = s->layout.segments_at < s->layout.tables_bytes;
-    s->lowered = true;
-    return bs_cu_upload(s, 0, s->layout.segments_at, error);
+    status = bs_cu_upload(s, 0, s->layout.segments_at, error);
+    s->lowered = status == BS_OK;
+    return status;
 }
 
 #endif
@@ -9251,7 +9259,11 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
-    return status == BS_OK ? bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL) : status;
+    if (status == BS_OK)
+        status = bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL);
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->lanes[lane]); /* or it would arrive where something else lies by then */
+    return status;
 }
 
 #endif
