@@ -43,10 +43,11 @@ typedef struct cuda_net {
 /* All return false with net->error set; the net is closed by cuda_net_close in any case. */
 
 /* LiveSR (OSDI'23, section 8): cells [3, side, side] through `subnets` of `channels` and `residual` blocks, enlarged 4 times,
- * routed by label so that loads are in the proportions of the published ones. staged 1: the layers of the cell's own size and
- * those that enlarge are two domains: the former may then fit into shared memory where all of it does not. */
+ * routed by label so that loads are in the proportions of the published ones. Its body keeps the cell's size, its tail enlarges:
+ * apart, because a cell of the body may fit into shared memory where one of the tail does not. */
+typedef enum cuda_livesr_part { CUDA_LIVESR_ALL, CUDA_LIVESR_BODY, CUDA_LIVESR_TAIL } cuda_livesr_part;
 typedef struct cuda_livesr_desc {
-    int32_t subnets, channels, residual, cells, side, staged;
+    int32_t subnets, channels, residual, cells, side, part;
 } cuda_livesr_desc;
 bool cuda_net_livesr(cuda_net *net, const cuda_livesr_desc *desc);
 

@@ -4,20 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A router by the input "labels". */
-static bs_router route_by_label(cuda_net *net, bs_value cells, bs_value labels, const char *name, int32_t paths)
+/* A label a row: the input "labels" deals rows to paths by `loads`. */
+static bs_router route_by_label(cuda_net *net, bs_value cells, const int32_t *loads, int32_t paths, int32_t rows)
 {
-    const bs_value own = bs_rows(net->graph, labels, cells);
-    return bs_route(net->graph, own, (bs_value){0}, &(bs_route_desc){.name = name, .protocol = BS_ROUTE_LABEL, .paths = paths});
-}
-
-/* The input "labels", a path a row, dealt by `loads`. */
-static bs_value labels_of(cuda_net *net, const int32_t *loads, int32_t paths, int32_t rows)
-{
+    const bs_value labels = bs_rows(net->graph, bs_input(net->graph, "labels", BS_I32, BS_SHAPE2(rows, 1)), cells);
     int32_t *data = cuda_net_input(net, "labels", cuda_net_buffer(BS_I32, 2, rows, 1, 0, 0));
     if (cuda_net_deal(net, loads, paths, rows) && data)
         memcpy(data, net->path_of_row, (size_t)rows * sizeof *data);
-    return bs_input(net->graph, "labels", BS_I32, BS_SHAPE2(rows, 1));
+    return bs_route(net->graph, labels, (bs_value){0}, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_LABEL, .paths = paths});
 }
 
 /* -------------------------------------------------------------------------------------------------------- LiveSR */
@@ -51,50 +45,49 @@ static bs_value subnet_tail(cuda_net *net, bs_value y, const char *block, const 
     return cuda_net_conv(net, y, name, d->channels, 3, BS_ACT_NONE, 1.0f);
 }
 
-enum { BODY = 1, TAIL = 2 };
-
-/* All subnets, or these parts of them, on the cells of their own: a root value. */
-static bs_value subnets(cuda_net *net, bs_value cells, bs_value labels, int32_t parts, const cuda_livesr_desc *d)
+static bs_value subnet(cuda_net *net, bs_value x, const char *block, const cuda_livesr_desc *d)
 {
-    bs_value out[BS_MAX_PATHS];
-    const bs_value x = bs_rows(net->graph, cells, (bs_value){0});
-    const bs_router route = route_by_label(net, x, labels, parts == TAIL ? "enlarge" : "route", d->subnets);
-    for (int32_t p = 0; p < d->subnets; p++) {
-        char block[32];
-        snprintf(block, sizeof block, parts == TAIL ? "u%d" : "s%d", (int)p);
-        bs_block_begin(net->graph, block);
-        out[p] = bs_scatter(net->graph, route, p, x);
-        snprintf(block, sizeof block, "s%d", (int)p);
-        if (parts & BODY)
-            out[p] = subnet_body(net, out[p], block, d);
-        if (parts & TAIL)
-            out[p] = subnet_tail(net, out[p], block, d);
-        bs_block_end(net->graph);
-    }
-    return bs_collect(net->graph, bs_gather(net->graph, route, out, (bs_value){0}, NULL));
+    if (d->part != CUDA_LIVESR_TAIL)
+        x = subnet_body(net, x, block, d);
+    return d->part != CUDA_LIVESR_BODY ? subnet_tail(net, x, block, d) : x;
 }
 
 /* Largest loads of each subnet over the original's data, 10 subnets; they are not those of one frame, and add up to 104. */
 static const double livesr_loads[] = {6, 7, 12, 27, 8, 8, 8, 12, 12, 4};
 
+static double livesr_flops(const cuda_livesr_desc *d)
+{
+    const double n = d->channels, body = 3 * n + (2.0 * d->residual + 1) * n * n, tail = 4 * n * n + 16 * n * n + 16 * 3 * n;
+    return 18.0 * d->side * d->side * d->cells * ((d->part != CUDA_LIVESR_TAIL ? body : 0) + (d->part != CUDA_LIVESR_BODY ? tail : 0));
+}
+
 bool cuda_net_livesr(cuda_net *net, const cuda_livesr_desc *d)
 {
+    static const char *const parts[] = {"", " body", " tail"};
+    const int32_t in = d->part == CUDA_LIVESR_TAIL ? d->channels : 3, out_channels = d->part == CUDA_LIVESR_BODY ? d->channels : 3;
+    const int32_t side = d->part == CUDA_LIVESR_BODY ? d->side : 4 * d->side;
     char name[40];
     int32_t loads[BS_MAX_PATHS];
-    snprintf(name, sizeof name, "livesr %d/%d%s", (int)d->subnets, (int)d->channels, d->staged ? " staged" : "");
+    bs_value out[BS_MAX_PATHS];
+    snprintf(name, sizeof name, "livesr %d/%d%s", (int)d->subnets, (int)d->channels, parts[d->part]);
     if (!cuda_net_begin(net, name, d->subnets * (3 * d->residual + 20) + 64))
         return false;
     if (d->subnets < 1 || d->subnets > (int32_t)(sizeof livesr_loads / sizeof livesr_loads[0]))
         return cuda_net_fail(net, BS_ERROR_ARGUMENT, "LiveSR has 1 to 10 subnets here");
     cuda_net_loads(livesr_loads, d->subnets, d->cells, loads);
-    const bs_value x = bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(d->cells, 3, d->side, d->side));
-    cuda_net_input(net, "patches", cuda_net_buffer(BS_F32, 4, d->cells, 3, d->side, d->side));
-    const bs_value labels = labels_of(net, loads, d->subnets, d->cells);
-    const bs_value y = d->staged ? subnets(net, subnets(net, x, labels, BODY, d), labels, TAIL, d) : subnets(net, x, labels, BODY | TAIL, d);
-    bs_output(net->graph, "frame", y);
-    cuda_net_output(net, "frame", cuda_net_buffer(BS_F32, 4, d->cells, 3, 4 * d->side, 4 * d->side));
-    const double n = d->channels, area = (double)d->side * d->side;
-    net->flops = 18.0 * area * d->cells * (3 * n + (2.0 * d->residual + 1) * n * n + 4 * n * n + 16 * n * n + 16 * 3 * n);
+    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(d->cells, in, d->side, d->side)), (bs_value){0});
+    cuda_net_input(net, "patches", cuda_net_buffer(BS_F32, 4, d->cells, in, d->side, d->side));
+    const bs_router route = route_by_label(net, x, loads, d->subnets, d->cells);
+    for (int32_t p = 0; p < d->subnets; p++) {
+        char block[32];
+        snprintf(block, sizeof block, "s%d", (int)p);
+        bs_block_begin(net->graph, block);
+        out[p] = subnet(net, bs_scatter(net->graph, route, p, x), block, d);
+        bs_block_end(net->graph);
+    }
+    bs_output(net->graph, "frame", bs_collect(net->graph, bs_gather(net->graph, route, out, (bs_value){0}, NULL)));
+    cuda_net_output(net, "frame", cuda_net_buffer(BS_F32, 4, d->cells, out_channels, side, side));
+    net->flops = livesr_flops(d);
     return cuda_net_ready(net);
 }
 
@@ -192,7 +185,7 @@ bool cuda_net_copy(cuda_net *net, const cuda_copy_desc *d)
     cuda_net_loads(shares, d->paths, d->rows, loads);
     const bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(d->rows, d->width)), (bs_value){0});
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 2, d->rows, d->width, 0, 0));
-    const bs_router route = route_by_label(net, x, labels_of(net, loads, d->paths, d->rows), "route", d->paths);
+    const bs_router route = route_by_label(net, x, loads, d->paths, d->rows);
     for (int32_t p = 0; p < d->paths; p++) {
         out[p] = bs_scatter(net->graph, route, p, x);
         if (d->touched)
