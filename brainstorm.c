@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 39d37d54985f732e15e42b028b3f8d96cc13544507faf7d0bfac948533325f8a
+ * sha256 of the parts: df3285dfbe532973426c47ff0af2d8bac2c6bb0144b656c8db2cde81ea278daf
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18148,15 +18148,16 @@ typedef struct bs_device_decision {
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
+    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
+    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
@@ -18221,6 +18222,8 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
@@ -20092,12 +20095,12 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
                          BS_MAX_LANES);
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
-    if (d->half < 0 || d->half > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->shared_bytes,
+    if (d->half < 0 || d->half > 1 || d->in_place < 0 || d->in_place > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d, in_place %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->in_place, d->shared_bytes,
                          BS_DEVICE_WORKSPACE);
     return true;
 }
@@ -20350,7 +20353,7 @@ typedef struct bs_store_desc {
     uint8_t *resident;
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
-    uint8_t *stages;
+    uint8_t *stages;      /* NULL: weights are prepared in their slots */
     uint64_t stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
@@ -20666,8 +20669,8 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
         uint8_t *const place = slot + plan->prepared_offset;
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, s->device ? lane->stage : place);
-        if (s->device)
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
+        if (lane->stage)
             status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
     }
     return status;
@@ -20857,7 +20860,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
-            s->lanes[i].stage = d->device ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
+            s->lanes[i].stage = d->stages ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -21124,6 +21127,8 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
 void bs_execute(bs_session *session);
+/* A run that began at `start` is over: counted, and recorded. */
+void bs_exec_ended(bs_session *session, uint64_t start);
 
 #endif
 /* ==== end src/session.h ======================================================================= */
@@ -21352,12 +21357,13 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->weights = take(&at, plan->weight_bytes, 1);
     l->transient = take(&at, plan->transient_bytes, 1);
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
-    l->inputs = take(&at, l->inputs_bytes, 1);
+    l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
+    l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
     l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
-    l->slots = take(&at, plan->slot_bytes, 1);
+    l->slots = take(&at, plan->desc.in_place ? 0 : plan->slot_bytes, 1);
     l->device_bytes = at;
     at = 0;
     l->session_bytes = session_bytes(plan, l);
@@ -21367,7 +21373,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
     l->loading = take(&at, largest_prepared(plan, false), 1);
-    l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
+    l->slots_pinned = take(&at, plan->desc.in_place ? plan->slot_bytes : 0, 1);
+    l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
     l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
     l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
     l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
@@ -22966,6 +22973,14 @@ static void open_paths(bs_context *c, int32_t router)
     }
 }
 
+static void tell_decision(const bs_session *s, int32_t router, const int32_t *counts)
+{
+    const uint64_t now = s->profile ? bs_session_now(s) : 0;
+    for (int32_t p = 0; s->profile && p < s->graph->routers[router].desc->paths; p++)
+        if (counts[p] > 0)
+            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)counts[p]);
+}
+
 static void record_decision(bs_context *c, int32_t router)
 {
     bs_session *s = c->session;
@@ -22979,10 +22994,7 @@ static void record_decision(bs_context *c, int32_t router)
     if (c->tile)
         return;
     s->dropped[router] = d->dropped;
-    const uint64_t now = s->profile ? bs_session_now(s) : 0;
-    for (int32_t p = 0; s->profile && p < d->paths; p++)
-        if (d->counts[p] > 0)
-            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)d->counts[p]);
+    tell_decision(s, router, d->counts);
 }
 
 void bs_exec_route(bs_context *c, const bs_instr *i)
@@ -23098,9 +23110,23 @@ static void route_on_device(bs_session *s, const bs_instr *i)
     run_parallel(s, i);
     const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
+    if (status == BS_OK)
+        tell_decision(s, router, counts);
     for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
         if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
             s->root.domains[k].count = counts[s->graph->domains[k].path];
+}
+
+static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
+{
+    if (!s->device) {
+        bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+        return true;
+    }
+    run_parallel(s, i);
+    const bs_status status = bs_exec_failed(s) ? BS_OK : s->device->api->guess(s->on_device, router, margins, NULL);
+    bs_exec_fail(s, status, i->node);
+    return !bs_exec_failed(s);
 }
 
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
@@ -23108,7 +23134,8 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+    if (!guess_margins(s, i, router, margins))
+        return;
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
@@ -23133,10 +23160,8 @@ static void run_instr(bs_session *s, const bs_instr *i)
         bs_exec_route(&s->root, i);
     else if (i->kind == BS_INSTR_REGION)
         bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD && !s->device)
-        run_look_ahead(s, i);
     else if (i->kind == BS_INSTR_LOOK_AHEAD)
-        return; /* scores stay on the device: what follows what is known all the same */
+        run_look_ahead(s, i);
     else if (i->stage >= 0)
         run_streamed(s, i);
     else
@@ -23165,10 +23190,17 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
+    if (!s->device) /* which is still at work: bs_wait counts */
+        bs_exec_ended(s, start);
+}
+
+void bs_exec_ended(bs_session *s, uint64_t start)
+{
     const uint64_t end = bs_session_now(s);
+    for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
+        if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
+            tell_decision(s, r, s->counts + (size_t)r * BS_MAX_PATHS);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
-    if (s->device)
-        return; /* it is still at work: bs_wait counts */
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }
@@ -23536,9 +23568,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
+    if (s->device)
+        slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
-                                 s->device ? s->device_memory + layout.slots : slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 slots, lanes, s->weights, s->device, s->on_device,
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -23940,7 +23974,11 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     session->started_ns = bs_session_now(session);
     status = run_queue(session, error);
     session->pending = status == BS_OK;
-    session->broken = status != BS_OK && writes_states(session);
+    if (status != BS_OK) {
+        session->last = status;
+        session->state_valid = false;
+        session->broken = writes_states(session);
+    }
     return status;
 }
 
@@ -23952,8 +23990,7 @@ bs_status bs_wait(bs_session *session, bs_error *error)
     if (!session->pending)
         return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
-    session->stats.total_ns = bs_session_now(session) - session->started_ns;
-    session->stats.runs++;
+    bs_exec_ended(session, session->started_ns);
     if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
         session->pending = false;
         session->last = status;

@@ -29,6 +29,7 @@ static bs_plan_desc random_desc(const bs_graph *g, int32_t turn)
     bs_plan_desc d = {.tier = BS_TIER_CUDA};
     d.order = turn % 3;
     d.lowering = check_below(BS_LOWER_COUNT);
+    d.in_place = rg_flip(30);
     d.patch_size = rg_flip(30) ? 4 * (1 + check_below(4)) : 0;
     d.shared_bytes = rg_flip(30) ? BS_DEVICE_WORKSPACE + 1024 * check_below(16) : 0;
     for (int32_t r = 1; r < g->n_routers && d.n_forces < 2; r++)

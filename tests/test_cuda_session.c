@@ -296,6 +296,60 @@ static void test_two_sessions(void)
     net_close(&n);
 }
 
+/* Pinned memory that the device reads where it is: the same bytes, less of the device's memory. */
+static void test_in_place(void)
+{
+    static float expected[NET_SIZE * NET_SIZE];
+    const bs_plan_desc in_place = {.tier = BS_TIER_CUDA, .in_place = 1};
+    net_input(net_in, 31);
+    check(net_make(&n, 3, &on_cuda, 0) && bs_run(n.session, &n.error) == BS_OK, "copied: %s", n.error.message);
+    const uint64_t copied = n.sizes.device;
+    memcpy(expected, net_out, sizeof expected);
+    net_close(&n);
+    memset(net_out, 0, sizeof net_out);
+    bool ok = net_make(&n, 3, &in_place, 0);
+    for (int32_t k = 0; ok && k < 3; k++)
+        ok = bs_run(n.session, &n.error) == BS_OK && memcmp(net_out, expected, sizeof expected) == 0;
+    check(ok && n.sizes.device < copied, "in place: the same bytes with %llu instead of %llu on the device", (unsigned long long)n.sizes.device,
+          (unsigned long long)copied);
+    net_close(&n);
+}
+
+/* A large layer on rows that no router made is cuBLAS's when its workspace is given. */
+static void test_cublas(void)
+{
+    static float in[300 * 128], out[2][300 * 160];
+    for (int32_t k = 0; k < 2; k++) {
+        memset(&n, 0, sizeof n);
+        bs_graph *g = rig_begin(&n.rig, "large layer");
+        const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(300, 128)), (bs_value){0});
+        bs_output(g, "y", bs_collect(g, bs_linear(g, rows, &(bs_linear_desc){.name = "l", .out = 160, .act = BS_SIGMOID})));
+        bs_arena opened;
+        bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
+        const bool planned = net_plan(&n, g, &on_cuda);
+        const bs_cuda_desc c = {.device_bytes = n.sizes.device + (k ? 65536 + 64 : 0), .pinned_bytes = n.sizes.pinned, .cublas_bytes = k ? 65536 : 0};
+        n.device = planned ? bs_cuda_open(&opened, &c, &n.error) : NULL;
+#ifdef BS_NO_CUBLAS
+        if (k == 1) {
+            check(!n.device && n.error.status == BS_ERROR_UNSUPPORTED, "%s", n.error.message);
+            return;
+        }
+#endif
+        cuda_rig r = {.seed = 99};
+        for (int32_t i = 0; i < 300 * 128; i++)
+            in[i] = rig_uniform(&r);
+        const bs_buffer x = {in, BS_F32, 2, {300, 128}, {0}}, y = {out[k], BS_F32, 2, {300, 160}, {0}};
+        bool ok = n.device && net_start(&n) && bs_bind(n.session, "x", &x, &n.error) == BS_OK && bs_bind(n.session, "y", &y, &n.error) == BS_OK;
+        for (int32_t run = 0; ok && run < 3; run++)
+            ok = bs_run(n.session, &n.error) == BS_OK;
+        check(ok, "%s: %s", k ? "cuBLAS" : "own kernel", n.error.message);
+        net_close(&n);
+    }
+    const bs_buffer shape = {NULL, BS_F32, 2, {300, 160}, {0}};
+    const double distance = rig_distance(&shape, out[1], out[0]);
+    check(distance <= 1e-5, "both give the same within rounding: %.2g", distance);
+}
+
 #ifdef BS_CUDA_CPU
 /* Launches do not depend on the number of branches. */
 static void test_launches(void)
@@ -416,6 +470,8 @@ int main(void)
     test_bad_data();
     test_submit();
     test_two_sessions();
+    test_in_place();
+    test_cublas();
 #ifdef BS_CUDA_CPU
     test_launches();
     test_no_device();

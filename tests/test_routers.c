@@ -617,8 +617,10 @@ static void test_budget(void)
             int32_t code = 0;
             *knob = share / 8.0;
             wrong += !against_run(&a, r.session);
+            bs_decision went;
+            bs_decision_get(r.session, r.plan->graph->routers[1].desc->name, &went);
             for (int32_t c = CELLS - 1; c >= 0; c--)
-                code = code * VARIANTS + r.session->root.decisions[1].chosen[c];
+                code = code * VARIANTS + went.chosen[c];
             const double *area = t.patches ? patch_area : one;
             const budget made = budget_of(losses, t.ints[0], area, code);
             wrong += !budget_holds(losses, t.ints[0], area, share / 8.0, code);

@@ -43,7 +43,8 @@ ifeq ($(CUDA),1)
 
   NVCCFLAGS ?= -O3 -lineinfo
   CUDA_CODE := $(foreach s,$(SMS),-gencode arch=compute_$(s),code=sm_$(s)) -gencode arch=compute_$(SM_HIGHEST),code=compute_$(SM_HIGHEST)
-  CUDA_COMPILE = $(NVCC) -std=c++14 -ccbin $(CXX) $(CUDA_CODE) -Xcompiler -Wall,-Wextra -Xptxas -warn-spills -I. -Isrc \
+  CUDA_AT_ONCE := $(if $(filter 10 11,$(CUDA_RELEASE)),,-t 0)
+  CUDA_COMPILE = $(NVCC) -std=c++14 -ccbin $(CXX) $(CUDA_CODE) $(CUDA_AT_ONCE) -Xcompiler -Wall,-Wextra -Xptxas -warn-spills -I. -Isrc \
     $(CUDA_CROSS) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(NVCCFLAGS)
 
   ifeq ($(TARGET_ARCH),$(HOST_ARCH))

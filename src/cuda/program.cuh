@@ -21,6 +21,7 @@ struct bs_cu_program {
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
+    float *guesses;        /* [BS_MAX_PATHS] of the last look_ahead */
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 

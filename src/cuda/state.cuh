@@ -13,6 +13,7 @@ struct bs_device_session {
     bs_device_layout layout;
     uint8_t *memory; /* on the device */
     uint8_t *pinned;
+    uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
@@ -65,6 +66,7 @@ static void bs_cu_session_program(bs_device_session *s)
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
     p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
     p->decisions = s->memory + l->decisions;
+    p->guesses = reinterpret_cast<float *>(s->memory + l->guesses);
     p->contexts = s->memory + l->contexts;
     p->context_bytes = l->context_bytes;
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
@@ -116,7 +118,11 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->threads = BS_CU_THREADS;
     s->lowering = client->plan->desc.lowering;
     bs_cu_session_program(s);
+    void *there = NULL;
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaHostGetDevicePointer(&there, pinned, 0), "finding pinned memory on the device", error);
+    s->pinned_there = (uint64_t)(uintptr_t)there;
     if (status == BS_OK)
         status = bs_cu_session_carve(s, error);
     if (status == BS_OK)
