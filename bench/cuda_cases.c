@@ -103,7 +103,7 @@ bool cuda_line_open(cuda_line *line, const cuda_case *of, bool tiny, const char 
     line->of = of;
     if (!of->build(&line->net, tiny))
         return false;
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    for (size_t i = sizeof ways / sizeof ways[0]; i-- > 0;) { /* what needs most shared memory last */
         const way *w = &ways[i];
         if (!wanted(of, w) || (only && strcmp(only, w->name) != 0))
             continue;

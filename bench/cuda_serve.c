@@ -2,7 +2,8 @@
  *
  *     run I N              N runs of arm I, back to back, waited for at the end       wall seconds a run
  *     input I NAME         an input of its network                                    "dtype rank d0 d1 d2 d3 bytes", then the bytes
- *     weight I NAME        a weight of its network, as stored                         the same
+ *     weight I NAME        a weight of its network, as stored; "none" if it has none  the same
+ *     chosen I ROUTER      the first path of every cell in its last run               the same
  *     output I             what its last run gave                                     the same
  *     gpu                  the GPU's name
  *
@@ -34,7 +35,7 @@ static bool send_weight(const cuda_net *net, const char *name)
     const bs_weights weights = cuda_net_weights(net);
     bs_weight_info info;
     if (weights.find(weights.user, name, &info) != BS_OK)
-        return complain(name, "no such weight");
+        return printf("none\n") > 0;
     void *data = malloc((size_t)info.bytes);
     const bool ok = data && weights.read(weights.user, &info, 0, data, (size_t)info.bytes) == BS_OK &&
                     send(info.dtype, info.rank, info.dim, data, (size_t)info.bytes);
@@ -50,6 +51,14 @@ static bool send_input(const cuda_net *net, const char *name)
             return send(b->dtype, b->rank, b->dim, b->data, (size_t)cuda_net_elements(b) * bs_dtype_bytes(b->dtype));
     }
     return complain(name, "no such input");
+}
+
+static bool send_chosen(const cuda_line *line, const char *router)
+{
+    bs_decision d;
+    if (bs_decision_get(line->arms[0].parts[0].session, router, &d) != BS_OK)
+        return complain(router, "no such router");
+    return send(BS_I8, 1, (const int64_t[]){d.cells}, d.chosen, (size_t)d.cells);
 }
 
 static bool send_output(const cuda_line *line)
@@ -74,6 +83,8 @@ static bool obey(cuda_line *lines, int32_t count, const char *verb, int32_t inde
         return send_input(&lines[index].net, word);
     if (strcmp(verb, "weight") == 0)
         return send_weight(&lines[index].net, word);
+    if (strcmp(verb, "chosen") == 0)
+        return send_chosen(&lines[index], word);
     if (strcmp(verb, "output") == 0)
         return send_output(&lines[index]);
     if (strcmp(verb, "run") != 0)
