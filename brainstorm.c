@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6dc249074d5adb2cfdcf09297fc2cca4488a9e5511c8a567c0370f4174bffb89
+ * sha256 of the parts: 1c74a2f2dc374dbc56caa7ea06490763b3aa0b8d265503bcf47c3d04326cb519
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17925,6 +17925,7 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -17983,6 +17984,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
@@ -19050,6 +19055,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
+    if (top != 0 && l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+        return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
     if (bs_node_is(node, &bs_op_gather))
@@ -19963,6 +19970,45 @@ int32_t bs_plan_too_large(const bs_plan *p)
     return 0;
 }
 
+/* Rows of a tile, as wide as they will be stored. */
+static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+}
+
+bool bs_plan_is_wide(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const uint64_t most = p->shared_bytes / 2;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    bool wide = false;
+    for (int32_t i = 0; i < n_in; i++)
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+    for (int32_t i = 0; i < node->n_out; i++)
+        wide = wide || tile_bytes(p, node->first_out + i) > most;
+    return wide;
+}
+
+#define MOSTLY 4 /* one in so many may be wide */
+
+void bs_plan_make_fit(bs_plan *p, int32_t top)
+{
+    int32_t nodes = 0, wide = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
+            continue;
+        nodes++;
+        wide += bs_plan_is_wide(p, n);
+    }
+    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
+        p->domains[top].mixed = true;
+    else
+        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+}
+
 uint64_t bs_plan_memory_workspace(const bs_graph *graph)
 {
     return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
@@ -20132,7 +20178,7 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
         const int32_t top = bs_plan_too_large(p);
         if (!top)
             return true;
-        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+        bs_plan_make_fit(p, top);
     }
     return false;
 }

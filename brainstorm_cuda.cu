@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 968189564066d56fad1b6ca365fca962dc31f4d0ca34d62978280de385cf718a
+ * sha256 of the parts: 5279162790eba07538e05df053bd14003ab5f9f6504f250b4bd99f4397196831
  */
 #include "brainstorm.h"
 
@@ -556,6 +556,7 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -614,6 +615,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 

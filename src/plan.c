@@ -132,7 +132,7 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
         const int32_t top = bs_plan_too_large(p);
         if (!top)
             return true;
-        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+        bs_plan_make_fit(p, top);
     }
     return false;
 }
