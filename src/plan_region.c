@@ -86,6 +86,7 @@ static int32_t region_open(bs_lower_pass *l, int32_t top)
         return 0;
     }
     l->plan->region_domain[l->plan->n_regions] = top;
+    l->region_phase[l->plan->n_regions] = 0;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
 }
@@ -123,16 +124,20 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
 }
 
 /* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
- * next path began. So regions are known by their *phase* there: how often what a node depends on goes from tiles to top
- * level or back. What enters a region of a phase cannot depend on what left it. */
+ * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
+ * when nodes are lowered phase by phase. */
 static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
-    const bool here = region == BS_TOP ? top == 0 : l->plan->region_domain[region] == top && region_takes(l, region, domain, 0);
-    return l->needed[from] + !here;
+    if (region == BS_TOP)
+        return l->phase[from] + (top != 0);
+    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
+    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+        return l->phase[from];
+    return l->region_phase[region] + 1;
 }
 
-/* top: the mixed domain in whose tiles it is to run, with its part's domain; 0: at top level. */
+/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
 static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -162,17 +167,18 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->home[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->needed[n] = phase_of(l, n, 0, 0);
+        l->phase[n] = phase_of(l, n, 0, 0);
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->needed[n] = phase_of(l, n, top, domain);
+    l->phase[n] = phase_of(l, n, top, domain);
     if (l->plan->domains[top].mixed)
-        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->needed[n]);
+        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
+    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
     close_read_regions(l, node, l->home[n]);
