@@ -121,7 +121,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build test-asan test-ubsan test-tsan test-aarch64 bench bench-preload amalgamate check size \
+.PHONY: all demo test test-build test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -135,6 +135,7 @@ help:
 	@echo 'make test-aarch64 the tests cross-built, under qemu'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
+	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
@@ -214,6 +215,10 @@ test-tsan:
 
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200
+
+# Whether the tests of the CUDA backend notice faults that are planted (NAMES="stale-graph": only these).
+mutants-cuda:
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA_HOME='$(CUDA_HOME)' sh tests/cuda_mutants.sh $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
 BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload,$(BENCH_FILES)))

@@ -166,30 +166,118 @@ static void test_refusals(void)
     check(bs_cuda_facts_get(0, &facts, &n.error) == BS_OK && facts.name[0] && facts.multiprocessors > 0, "device 0 is \"%s\"", facts.name);
 }
 
-/* All lowerings, sizes up and down, two sessions: the same bytes each time. */
-static void test_same_bytes(void)
+/* All lowerings, either order, sizes up and down: the same bytes each time. */
+static void test_same_bytes(int32_t order)
 {
     static float first[3][NET_SIZE * NET_SIZE];
+    static const int64_t heights[3] = {13, NET_SIZE, 9}, widths[3] = {27, NET_SIZE, 31};
     int32_t wrong = 0, runs = 0;
     for (int32_t lowering = 0; lowering < BS_LOWER_COUNT; lowering++) {
-        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering};
+        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering, .order = order};
         if (!net_make(&n, 5, &d, 0)) {
             check(false, "lowering %s: %s", bs_lowering_name((bs_lowering)lowering), n.error.message);
             return;
         }
-        for (int32_t run = 0; run < 9; run++, runs++) {
+        for (int32_t run = 0; run < 12; run++, runs++) {
             const int32_t kind = run / 3 % 3;
-            const int64_t h = kind == 1 ? 13 : NET_SIZE, w = kind == 1 ? 27 : NET_SIZE;
             net_input(net_in, (uint64_t)kind);
             memset(net_out, 0x55, sizeof net_out);
-            const bool ran = net_bind(&n, net_in, net_out, net_before, h, w) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
-            if (lowering == 0 && run % 3 == 0)
+            const bool ran = net_bind(&n, net_in, net_out, net_before, heights[kind], widths[kind]) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+            if (lowering == 0 && run < 9 && run % 3 == 0)
                 memcpy(first[kind], net_out, sizeof net_out);
             wrong += !ran || memcmp(first[kind], net_out, sizeof net_out) != 0;
         }
         net_close(&n);
     }
-    check(wrong == 0, "%d runs with every lowering and changing extents: the same bytes", runs);
+    check(wrong == 0, "order %d: %d runs with every lowering and changing extents: the same bytes", order, runs);
+}
+
+/* Runs of other inputs and extents, submitted one behind the other from ordinary memory: the last one is as if it were alone. */
+static void test_queue(int32_t order)
+{
+    static float alone[NET_SIZE * NET_SIZE];
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order};
+    int32_t wrong = 0;
+    for (int32_t last = 1; last < 8; last++) {
+        bool ok = net_make(&n, 3, &d, 0);
+        for (int32_t k = ok ? 0 : last + 1; k <= last; k++) {
+            net_input(net_in, 31 + (uint64_t)k);
+            memset(net_out, 0x55, sizeof net_out);
+            ok = ok && net_bind(&n, net_in, net_out, net_before, k / 2 % 2 ? NET_SIZE : 17, NET_SIZE) == BS_OK && bs_submit(n.session, &n.error) == BS_OK;
+        }
+        ok = ok && bs_wait(n.session, &n.error) == BS_OK;
+        memcpy(alone, net_out, sizeof alone);
+        memset(net_out, 0x55, sizeof net_out);
+        net_close(&n);
+        ok = ok && net_make(&n, 3, &d, 0) && net_bind(&n, net_in, net_out, net_before, last / 2 % 2 ? NET_SIZE : 17, NET_SIZE) == BS_OK &&
+             bs_run(n.session, &n.error) == BS_OK;
+        wrong += !ok || memcmp(alone, net_out, sizeof alone) != 0;
+        net_close(&n);
+    }
+    check(wrong == 0, "order %d: runs submitted one behind the other: %s", order, n.error.message);
+}
+
+static bs_value keep(bs_graph *g, bs_value x, void *user)
+{
+    (void)user;
+    return bs_affine(g, x, 0.5f, 0.25f);
+}
+
+/* Of cells that go on, some leave later: by a router that is decided in tiles. */
+static bs_value exits(bs_graph *g, bs_value x, void *user)
+{
+    static int32_t one = 1;
+    bs_value out[2];
+    const bs_value pooled = bs_pool2d(g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1});
+    const bs_route_desc top1 = {.name = "inner", .protocol = BS_ROUTE_TOP1, .paths = 2};
+    (void)user;
+    const bs_router route = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "exit", .out = 2}), (bs_value){0}, &top1);
+    out[0] = bs_branch(g, route, 0, "leave", x, keep, NULL);
+    out[1] = bs_branch(g, route, 1, "go", x, net_branch, &one);
+    return bs_gather(g, route, out, (bs_value){0}, NULL);
+}
+
+/* What is told of a run is of that run alone. */
+static void test_told(int32_t order)
+{
+    static float out[2][NET_SIZE * NET_SIZE];
+    int8_t chosen[2][2][16];
+    int32_t counts[2][2][2], wrong = 0, reached = 0;
+    for (int32_t fresh = 0; fresh < 2; fresh++) {
+        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order};
+        memset(&n, 0, sizeof n);
+        bs_graph *g = rig_begin(&n.rig, "exits");
+        const bs_value cells = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, NET_SIZE, NET_SIZE)), &(bs_patches_desc){.size = 8});
+        const bs_value pooled = bs_pool2d(g, cells, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .global = 1});
+        const bs_route_desc top1 = {.name = "outer", .protocol = BS_ROUTE_TOP1, .paths = 2};
+        const bs_router route = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "score", .out = 2}), (bs_value){0}, &top1);
+        bs_value path[2] = {bs_branch(g, route, 0, "easy", cells, keep, NULL), bs_branch(g, route, 1, "hard", cells, exits, NULL)};
+        bs_output(g, "y", bs_assemble(g, bs_gather(g, route, path, (bs_value){0}, NULL)));
+        if (!net_plan(&n, g, &d) || !net_open(&n, 0, 0) || !net_start(&n)) {
+            check(false, "exits: %s", n.error.message);
+            return;
+        }
+        const bs_buffer x = {net_in, BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}}, y = {out[fresh], BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}};
+        wrong += bs_bind(n.session, "x", &x, &n.error) != BS_OK || bs_bind(n.session, "y", &y, &n.error) != BS_OK;
+        for (int32_t run = fresh ? 3 : 0; run < 4; run++) {
+            net_input(net_in, 50 + (uint64_t)run);
+            for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++) /* cells differ, and runs */
+                net_in[i] += 6.0f * (float)((i / 8 + i / NET_SIZE / 8 + run) % 3 - 1);
+            wrong += bs_run(n.session, &n.error) != BS_OK;
+        }
+        for (int32_t r = 0; r < 2; r++) {
+            bs_decision went;
+            wrong += bs_decision_get(n.session, r ? "inner" : "outer", &went) != BS_OK || went.cells != 16;
+            memcpy(chosen[fresh][r], went.chosen, 16);
+            memcpy(counts[fresh][r], went.counts, sizeof counts[fresh][r]);
+        }
+        net_close(&n);
+    }
+    for (int32_t i = 0; i < 16; i++)
+        reached += chosen[1][1][i] >= 0;
+    wrong += memcmp(chosen[0], chosen[1], sizeof chosen[0]) != 0 || memcmp(counts[0], counts[1], sizeof counts[0]) != 0 || memcmp(out[0], out[1], sizeof out[0]) != 0;
+    check(wrong == 0 && reached > 0 && reached < 16 && counts[1][1][0] + counts[1][1][1] == reached,
+          "order %d: the fourth run is told as the first would be, the inner router reached by %d cells", order, reached);
 }
 
 static void test_choose(void)
@@ -221,6 +309,25 @@ static void test_bad_data(void)
     check(bs_run(n.session, &n.error) == BS_ERROR_DATA, "%s", n.error.message);
     bs_reset_state(n.session);
     check(bs_run(n.session, &n.error) == BS_OK && net_before[0] == 0.0f, "after a reset it runs, from zero");
+    net_close(&n);
+}
+
+/* What failed is not followed: an output in place stays as it was. */
+static void test_not_followed(int32_t order)
+{
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order, .lowering = BS_LOWER_STREAM};
+    if (!check(net_make(&n, 3, &d, (int64_t)sizeof net_in + 1024), "a net: %s", n.error.message))
+        return;
+    float *out = bs_arena_take(&n.device->pinned, sizeof net_in);
+    int32_t written = 0;
+    net_input(net_in, 1);
+    net_in[77] = NAN;
+    for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++)
+        out[i] = 7.0f;
+    check(net_bind(&n, net_in, out, net_before, NET_SIZE, NET_SIZE) == BS_OK && bs_run(n.session, &n.error) == BS_ERROR_DATA, "NaN scores: %s", n.error.message);
+    for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++)
+        written += out[i] != 7.0f;
+    check(written == 0, "order %d: of the output %d elements were written all the same", order, written);
     net_close(&n);
 }
 
@@ -507,7 +614,12 @@ int main(void)
 {
     test_agrees();
     test_refusals();
-    test_same_bytes();
+    for (int32_t order = 0; order < 3; order++) {
+        test_same_bytes(order);
+        test_queue(order);
+        test_told(order);
+        test_not_followed(order);
+    }
     test_choose();
     test_bad_data();
     test_submit();

@@ -264,7 +264,12 @@ private:
     void *argument;
 };
 
-static void stream_delete(void *stream) { stream_drop(static_cast<CUstream_st *>(stream)); }
+static void stream_delete(void *handle)
+{
+    CUstream_st *stream = static_cast<CUstream_st *>(handle);
+    order_acquire(&stream->finished); /* it is in no list any more */
+    stream_drop(stream);
+}
 
 } // namespace cuda_cpu
 
