@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: df3285dfbe532973426c47ff0af2d8bac2c6bb0144b656c8db2cde81ea278daf
+ * sha256 of the parts: 1c74a2f2dc374dbc56caa7ea06490763b3aa0b8d265503bcf47c3d04326cb519
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17925,6 +17925,7 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -17983,6 +17984,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
@@ -19050,6 +19055,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
+    if (top != 0 && l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+        return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
     if (bs_node_is(node, &bs_op_gather))
@@ -19963,6 +19970,45 @@ int32_t bs_plan_too_large(const bs_plan *p)
     return 0;
 }
 
+/* Rows of a tile, as wide as they will be stored. */
+static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+}
+
+bool bs_plan_is_wide(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const uint64_t most = p->shared_bytes / 2;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    bool wide = false;
+    for (int32_t i = 0; i < n_in; i++)
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+    for (int32_t i = 0; i < node->n_out; i++)
+        wide = wide || tile_bytes(p, node->first_out + i) > most;
+    return wide;
+}
+
+#define MOSTLY 4 /* one in so many may be wide */
+
+void bs_plan_make_fit(bs_plan *p, int32_t top)
+{
+    int32_t nodes = 0, wide = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
+            continue;
+        nodes++;
+        wide += bs_plan_is_wide(p, n);
+    }
+    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
+        p->domains[top].mixed = true;
+    else
+        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+}
+
 uint64_t bs_plan_memory_workspace(const bs_graph *graph)
 {
     return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
@@ -20132,7 +20178,7 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
         const int32_t top = bs_plan_too_large(p);
         if (!top)
             return true;
-        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+        bs_plan_make_fit(p, top);
     }
     return false;
 }
@@ -20232,6 +20278,7 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
             (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
@@ -22589,7 +22636,8 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
         const bs_part *part = &s->plan->parts[parts[k]];
         node = s->plan->instrs[part->first].node;
         bs_exec_place(s, part->unit, node);
-        bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
+        if (!bs_exec_failed(s)) /* else it would look for weights anywhere */
+            bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
     }
     bs_exec_settle(s, node);
 }
@@ -23096,7 +23144,8 @@ static void run_streamed(bs_session *s, const bs_instr *i)
         return;
     const uint64_t start = bs_session_now(s);
     bs_exec_place(s, unit, i->node);
-    run_parallel(s, i);
+    if (!bs_exec_failed(s)) /* else a device would look for weights anywhere */
+        run_parallel(s, i);
     bs_exec_settle(s, i->node);
     bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);
@@ -23625,10 +23674,10 @@ void bs_session_close(bs_session *session)
     if (!session)
         return;
     bs_wait(session, NULL);
+    bs_workers_stop(&session->pool);
+    bs_store_close(&session->store); /* its lanes copy to the device */
     if (session->device)
         session->device->api->close(session->on_device);
-    bs_workers_stop(&session->pool);
-    bs_store_close(&session->store);
 }
 /* ==== end src/session_make.c ================================================================== */
 

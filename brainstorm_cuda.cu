@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 474474e0e4a0096cfd873f35bf229b26a22e99a3c1ce92516407a2efed51192e
+ * sha256 of the parts: 5279162790eba07538e05df053bd14003ab5f9f6504f250b4bd99f4397196831
  */
 #include "brainstorm.h"
 
@@ -35,13 +35,22 @@
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu.h"
+#define BS_CU_PEEK(word) __atomic_load_n(word, __ATOMIC_RELAXED)
 #else
 #include <cuda_runtime.h>
 #define BS_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
 #define BS_SHARED(type, name, dims) __shared__ type name dims
+/* A word that another block may be writing. */
+#define BS_CU_PEEK(word) (*(const volatile int32_t *)(word))
 #define BS_DYNAMIC_SHARED(type, name)                        \
     extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
     type *name = reinterpret_cast<type *>(bs_cu_dynamic)
+#endif
+/* An argument that is read where it lies: without that, taking its address copies it for every thread. */
+#if defined(__CUDACC__) && CUDART_VERSION >= 11070 && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700)
+#define BS_CU_ARGUMENT const __grid_constant__
+#else
+#define BS_CU_ARGUMENT const
 #endif
 #include <cuda_fp16.h>
 
@@ -547,6 +556,7 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -605,6 +615,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
@@ -909,6 +923,13 @@ struct bs_cu_view {
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
+
+/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just now, so
+ * all threads of a block are told the same. */
+__device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
+{
+    return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
+}
 
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
 {
@@ -8029,12 +8050,12 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
 /* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers
  * they want, and no more. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
     bs_cu_work w;
-    if (program.status[0] != 0) /* something failed before this launch: what it decided is not to be followed */
+    if (bs_cu_failed(program))
         return;
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (s)
@@ -8042,7 +8063,7 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(const bs_cu_program program, int32_t first)
+template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8104,15 +8125,14 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1) bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
     t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
     for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
-        const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */
-        const bs_device_part *part = failed ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, piece, &t);
         if (!part)
             return;
         for (int32_t k = 0; k < part->count; k++)
@@ -8121,7 +8141,7 @@ __global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program progr
 }
 
 /* Before a run: nothing has failed, nothing was counted, no cell was reached. */
-__global__ void bs_cu_begin(const bs_cu_program program, int32_t routers)
+__global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
     if (at < 2)
@@ -8533,19 +8553,26 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     return status;
 }
 
-/* Waits for what is queued: pinned memory may be written again. */
+/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still at
+ * work must not meet what comes after the error. */
 static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
 {
     if (!s->in_flight)
         return BS_OK;
     s->in_flight = false;
-    return bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
+    const bs_status status = bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->device->stream);
+    return status;
 }
 
 static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
 {
-    s->in_flight = true;
-    return bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    s->in_flight = status == BS_OK;
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->device->stream);
+    return status;
 }
 
 static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
@@ -8766,8 +8793,9 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
     memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
     s->has_segments = s->layout.segments_at < s->layout.tables_bytes;
-    s->lowered = true;
-    return bs_cu_upload(s, 0, s->layout.segments_at, error);
+    status = bs_cu_upload(s, 0, s->layout.segments_at, error);
+    s->lowered = status == BS_OK;
+    return status;
 }
 
 #endif
@@ -8912,7 +8940,7 @@ typedef cudaGraphConditionalHandle bs_cu_handle;
 typedef unsigned long long bs_cu_handle;
 #endif
 
-__global__ void bs_cu_anybody(const bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool mine = false;
@@ -9236,7 +9264,11 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
-    return status == BS_OK ? bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL) : status;
+    if (status == BS_OK)
+        status = bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL);
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->lanes[lane]); /* or it would arrive where something else lies by then */
+    return status;
 }
 
 #endif

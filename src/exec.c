@@ -350,7 +350,8 @@ static void run_streamed(bs_session *s, const bs_instr *i)
         return;
     const uint64_t start = bs_session_now(s);
     bs_exec_place(s, unit, i->node);
-    run_parallel(s, i);
+    if (!bs_exec_failed(s)) /* else a device would look for weights anywhere */
+        run_parallel(s, i);
     bs_exec_settle(s, i->node);
     bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);

@@ -91,7 +91,8 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
         const bs_part *part = &s->plan->parts[parts[k]];
         node = s->plan->instrs[part->first].node;
         bs_exec_place(s, part->unit, node);
-        bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
+        if (!bs_exec_failed(s)) /* else it would look for weights anywhere */
+            bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
     }
     bs_exec_settle(s, node);
 }

@@ -132,7 +132,7 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
         const int32_t top = bs_plan_too_large(p);
         if (!top)
             return true;
-        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+        bs_plan_make_fit(p, top);
     }
     return false;
 }
@@ -232,6 +232,7 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
             (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",

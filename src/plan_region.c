@@ -96,6 +96,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
+    if (top != 0 && l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+        return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
     if (bs_node_is(node, &bs_op_gather))

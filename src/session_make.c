@@ -216,8 +216,8 @@ void bs_session_close(bs_session *session)
     if (!session)
         return;
     bs_wait(session, NULL);
+    bs_workers_stop(&session->pool);
+    bs_store_close(&session->store); /* its lanes copy to the device */
     if (session->device)
         session->device->api->close(session->on_device);
-    bs_workers_stop(&session->pool);
-    bs_store_close(&session->store);
 }

@@ -74,7 +74,9 @@ endif
 ifeq ($(CUDA),emulated)
   EMULATOR_SOURCES := $(wildcard tests/cuda_cpu/*.cpp)
   CUDA_SOURCES += $(EMULATOR_SOURCES)
-  CUDA_CPPFLAGS += -DBS_CUDA_CPU -Itests/cuda_cpu
+  # Threads of a block: the thread sanitizer of clang follows 255 at most.
+  BS_CUDA_THREADS ?= $(if $(findstring thread,$(SANITIZE)),64,128)
+  CUDA_CPPFLAGS += -DBS_CUDA_CPU -DBS_CU_THREADS=$(BS_CUDA_THREADS) -Itests/cuda_cpu
   EMULATED = $(CXX) -std=c++14 -Wall -Wextra -Wno-unknown-pragmas -I. -Isrc $(CUDA_INCLUDES:%=-isystem %) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(CFLAGS)
   EMULATOR_SANITIZE := $(if $(findstring address,$(SANITIZE)),-DCUDA_CPU_ASAN) $(if $(findstring thread,$(SANITIZE)),-DCUDA_CPU_TSAN)
   CUDA_COMPILE = $(EMULATED) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer) -x c++

@@ -58,6 +58,13 @@ struct bs_cu_view {
     int32_t margin, max_h, max_w;
 };
 
+/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just now, so
+ * all threads of a block are told the same. */
+__device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
+{
+    return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
+}
+
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
 {
     if (atomicCAS(&t.program->status[0], 0, (int)status) == 0)

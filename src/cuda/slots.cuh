@@ -68,7 +68,11 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
-    return status == BS_OK ? bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL) : status;
+    if (status == BS_OK)
+        status = bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL);
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->lanes[lane]); /* or it would arrive where something else lies by then */
+    return status;
 }
 
 #endif

@@ -138,19 +138,26 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     return status;
 }
 
-/* Waits for what is queued: pinned memory may be written again. */
+/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still at
+ * work must not meet what comes after the error. */
 static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
 {
     if (!s->in_flight)
         return BS_OK;
     s->in_flight = false;
-    return bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
+    const bs_status status = bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->device->stream);
+    return status;
 }
 
 static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
 {
-    s->in_flight = true;
-    return bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    s->in_flight = status == BS_OK;
+    if (status != BS_OK)
+        cudaStreamSynchronize(s->device->stream);
+    return status;
 }
 
 static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)

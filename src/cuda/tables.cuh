@@ -98,8 +98,9 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
     memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
     s->has_segments = s->layout.segments_at < s->layout.tables_bytes;
-    s->lowered = true;
-    return bs_cu_upload(s, 0, s->layout.segments_at, error);
+    status = bs_cu_upload(s, 0, s->layout.segments_at, error);
+    s->lowered = status == BS_OK;
+    return status;
 }
 
 #endif
