@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1c74a2f2dc374dbc56caa7ea06490763b3aa0b8d265503bcf47c3d04326cb519
+ * sha256 of the parts: 8d36e878cdf129184f2888021750fda645ff714b024de658db49ec48c3983734
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18931,10 +18931,12 @@ typedef struct bs_lower_pass {
     const bs_graph *g;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
     int32_t *needed;      /* [nodes] of region_needs */
+    int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
     int32_t clock[BS_MAX_DOMAINS];
     int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or BS_TOP */
     int32_t region_time[BS_MAX_REGIONS];
+    int32_t region_phase[BS_MAX_REGIONS]; /* of its nodes, the last */
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
     bs_status status;
 } bs_lower_pass;
@@ -19045,6 +19047,7 @@ static int32_t region_open(bs_lower_pass *l, int32_t top)
         return 0;
     }
     l->plan->region_domain[l->plan->n_regions] = top;
+    l->region_phase[l->plan->n_regions] = 0;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
 }
@@ -19055,7 +19058,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
-    if (top != 0 && l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
         return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
@@ -19081,19 +19084,62 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
     }
 }
 
+/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
+ * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
+ * when nodes are lowered phase by phase. */
+static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
+{
+    const int32_t region = bs_lower_region_of(l, from);
+    if (region == BS_TOP)
+        return l->phase[from] + (top != 0);
+    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
+    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+        return l->phase[from];
+    return l->region_phase[region] + 1;
+}
+
+/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
+static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+{
+    const bs_node *node = &l->g->nodes[n];
+    int32_t n_in, phase = 0;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i])
+            phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
+    for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
+        phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+    return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
+}
+
+static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
+{
+    for (int32_t r = 0; r < l->plan->n_regions; r++)
+        if (l->plan->region_domain[r] == top && l->region_phase[r] == phase && region_takes(l, r, domain, unit))
+            return r;
+    const int32_t region = region_open(l, top);
+    l->region_phase[region] = phase;
+    return region;
+}
+
 static void assign_home(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     l->home[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
+        l->phase[n] = phase_of(l, n, 0, 0);
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
+    l->phase[n] = phase_of(l, n, top, domain);
+    if (l->plan->domains[top].mixed)
+        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
+    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
     close_read_regions(l, node, l->home[n]);
@@ -19739,6 +19785,21 @@ static void part_costs(bs_plan *p)
     }
 }
 
+/* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
+static void emit_nodes(bs_lower_pass *l)
+{
+    int32_t last = 0;
+    bool mixed = false;
+    for (int32_t d = 0; d < l->g->n_domains; d++)
+        mixed = mixed || l->plan->domains[d].mixed;
+    for (int32_t n = 1; mixed && n < l->g->n_nodes; n++)
+        last = bs_max_i32(last, l->phase[n]);
+    for (int32_t phase = 0; phase <= last; phase++)
+        for (int32_t n = 1; n < l->g->n_nodes; n++)
+            if (l->plan->node_live[n] && (!mixed || l->phase[n] == phase))
+                emit_node(l, n);
+}
+
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 {
     const bs_graph *g = plan->graph;
@@ -19748,14 +19809,13 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     l->g = g;
     l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
     l->needed = l->home + g->n_nodes;
-    l->ready = l->needed + g->n_nodes;
-    memset(l->home, 0, (size_t)(2 * g->n_nodes + g->n_values) * sizeof(int32_t));
+    l->phase = l->needed + g->n_nodes;
+    l->ready = l->phase + g->n_nodes;
+    memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
     for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
     bs_lower_places(l);
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n])
-            emit_node(l, n);
+    emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
@@ -19771,7 +19831,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(3 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }
 /* ==== end src/plan_lower.c ==================================================================== */
 

@@ -296,6 +296,48 @@ static void test_two_sessions(void)
     net_close(&n);
 }
 
+static bs_value mixed_branch(bs_graph *g, bs_value x, void *user)
+{
+    static char names[3][14][16];
+    const int32_t p = *(const int32_t *)user;
+    for (int32_t i = 0; i < 14; i++)
+        snprintf(names[p][i], sizeof names[p][i], "m%d.%d", p, i);
+    for (int32_t i = 0; i < 12; i++)
+        x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[p][i], .out = 4, .act = BS_RELU});
+    x = bs_pixel_shuffle(g, bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[p][12], .out = 16}), 2);
+    return bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[p][13], .out = 1});
+}
+
+/* Subnets that stay in shared memory but for their wide ends: the bodies of all paths are one launch. */
+static void test_mixed(void)
+{
+    static int32_t which[3] = {0, 1, 2};
+    const rig_how how = {.shared_bytes = BS_DEVICE_WORKSPACE + 20 * 1024, .tolerance = 2e-5};
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .shared_bytes = how.shared_bytes};
+    memset(&n, 0, sizeof n);
+    bs_graph *g = rig_begin(&n.rig, "narrow bodies, wide ends");
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(7, 1, 12, 12)), (bs_value){0});
+    const bs_value label = bs_rows(g, bs_input(g, "label", BS_I32, BS_SHAPE2(7, 1)), x);
+    const bs_route_desc by_label = {.name = "route", .protocol = BS_ROUTE_LABEL, .paths = 3};
+    const bs_router route = bs_route(g, label, (bs_value){0}, &by_label);
+    static const char *const names[3] = {"p0", "p1", "p2"};
+    static const int32_t labels[7] = {2, 0, 1, 0, 2, 2, 0};
+    bs_value out[3];
+    for (int32_t p = 0; p < 3; p++)
+        out[p] = bs_branch(g, route, p, names[p], x, mixed_branch, &which[p]);
+    bs_output(g, "y", bs_collect(g, bs_gather(g, route, out, (bs_value){0}, NULL)));
+    rig_give(&n.rig, "label", labels);
+    rig_agree(&n.rig, &how);
+    int32_t regions = 0, parts = 0;
+    if (check(net_plan(&n, g, &d), "its plan: %s", n.error.message))
+        for (int32_t k = 0; k < n.plan->n_parts; k++)
+            if (n.plan->parts[k].router) {
+                regions |= 1 << n.plan->parts[k].region;
+                parts++;
+            }
+    check(parts == 3 && regions && (regions & (regions - 1)) == 0, "%d bodies run in tiles of one launch", parts);
+}
+
 /* Pinned memory that the device reads where it is: the same bytes, less of the device's memory. */
 static void test_in_place(void)
 {
@@ -470,6 +512,7 @@ int main(void)
     test_bad_data();
     test_submit();
     test_two_sessions();
+    test_mixed();
     test_in_place();
     test_cublas();
 #ifdef BS_CUDA_CPU

@@ -678,7 +678,11 @@ static void test_capacity_scales(void)
         sum += (double)y[i];
     check(ran && kept + d.dropped == 2 * ROWS && kept <= 80000 && sum == (double)kept,
           "capacity keeps %lld of %d choices, drops %lld", (long long)kept, 2 * ROWS, (long long)d.dropped);
+#ifdef BS_TEST_ON_DEVICE
+    (void)seconds; /* of the host, or of the emulation */
+#else
     check(seconds < 3, "%d rows by priority: %.2f s, no square of them", ROWS, seconds);
+#endif
     bs_session_close(rg_of.session);
 }
 
