@@ -52,11 +52,12 @@ static bool exits_5(cuda_net *net, bool tiny) { return exits(net, tiny, 5); }
 
 #define BOTH (FORM_F32 | FORM_HALF)
 
+/* LiveSR in f16: rounding of 164 layers, 2e-3 at full depth. */
 const cuda_case cuda_cases[] = {
-    {"livesr-10-8", livesr_8, NULL, BOTH | FORM_CHOOSE, 1e-5, 2e-3},
-    {"livesr-10-8-body", livesr_8_body, NULL, BOTH | FORM_BREADTH, 1e-5, 2e-3},
-    {"livesr-10-8-tail", livesr_8_tail, NULL, BOTH, 1e-5, 2e-3},
-    {"livesr-10-20", livesr_20, NULL, BOTH, 1e-5, 2e-3},
+    {"livesr-10-8", livesr_8, NULL, BOTH | FORM_CHOOSE, 1e-5, 5e-3},
+    {"livesr-10-8-body", livesr_8_body, NULL, BOTH | FORM_BREADTH, 1e-5, 5e-3},
+    {"livesr-10-8-tail", livesr_8_tail, NULL, BOTH, 1e-5, 5e-3},
+    {"livesr-10-20", livesr_20, NULL, BOTH, 1e-5, 5e-3},
     {"moe-even", moe_even, even, BOTH | FORM_SERIAL | FORM_CHOOSE, 1e-5, 2e-3},
     {"moe-skewed", moe_skewed, skewed, BOTH | FORM_SERIAL, 1e-5, 2e-3},
     {"sr-large", sr_large, NULL, BOTH | FORM_BUFFERS, 1, 2},
@@ -97,29 +98,34 @@ static bool wanted(const cuda_case *of, const way *w)
     return w->form != FORM_BUFFERS || (bs_cuda_facts_get(0, &facts, &error) == BS_OK && facts.integrated);
 }
 
+static void open_arm(cuda_line *line, int32_t i, const way *w, bool tiny, void *stream)
+{
+    const cuda_case *of = line->of;
+    const bs_plan_desc desc = {.tier = BS_TIER_CUDA, .half = w->half, .order = w->order};
+    cuda_arm *arm = &line->arms[i];
+    bs_error error = {0};
+    const bool ok = w->form == FORM_SERIAL ? cuda_arm_open_serial(arm, &line->net, of->experts(tiny), &desc, stream, &error)
+                                           : cuda_arm_open(arm, &line->net, &desc, w->where, stream, &error);
+    if (!ok) {
+        cuda_arm_close(arm);
+        line->errors[i] = error;
+    }
+    snprintf(arm->name, sizeof arm->name, "%s:%s", of->name, w->name);
+    arm->half = w->half != 0;
+}
+
 bool cuda_line_open(cuda_line *line, const cuda_case *of, bool tiny, const char *only, void *stream)
 {
+    const way *these[CUDA_MAX_ARMS];
     memset(line, 0, sizeof *line);
     line->of = of;
     if (!of->build(&line->net, tiny))
         return false;
-    for (size_t i = sizeof ways / sizeof ways[0]; i-- > 0;) { /* what needs most shared memory last */
-        const way *w = &ways[i];
-        if (!wanted(of, w) || (only && strcmp(only, w->name) != 0))
-            continue;
-        const bs_plan_desc desc = {.tier = BS_TIER_CUDA, .half = w->half, .order = w->order};
-        cuda_arm *arm = &line->arms[line->n_arms];
-        bs_error *error = &line->errors[line->n_arms++];
-        const bool ok = w->form == FORM_SERIAL ? cuda_arm_open_serial(arm, &line->net, of->experts(tiny), &desc, stream, error)
-                                               : cuda_arm_open(arm, &line->net, &desc, w->where, stream, error);
-        if (!ok) {
-            const bs_error why = *error;
-            cuda_arm_close(arm);
-            *error = why;
-        }
-        snprintf(arm->name, sizeof arm->name, "%s:%s", of->name, w->name);
-        arm->half = w->half != 0;
-    }
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (wanted(of, &ways[i]) && (!only || strcmp(only, ways[i].name) == 0))
+            these[line->n_arms++] = &ways[i];
+    for (int32_t i = line->n_arms; i-- > 0;) /* those that need most shared memory last */
+        open_arm(line, i, these[i], tiny, stream);
     return true;
 }
 

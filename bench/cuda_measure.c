@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIMIT_BYTES = 64 << 20, CHOOSE_RUNS = 20, MOST_RUNS = 200 };
+enum { LIMIT_BYTES = 256 << 20, CHOOSE_RUNS = 20, MOST_RUNS = 200 };
 #define ROUND_SECONDS 5e-3
 
 typedef struct limits {
