@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5279162790eba07538e05df053bd14003ab5f9f6504f250b4bd99f4397196831
+ * sha256 of the parts: dd9aa488d1677a0b7a3a5a21024758981e5d74ea2ba7ce2c1165c12b3657bdbf
  */
 #include "brainstorm.h"
 
@@ -8487,7 +8487,8 @@ static void bs_cu_session_program(bs_device_session *s)
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
 }
 
-/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. */
+/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all: the
+ * limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
     uint64_t most = 0;
@@ -8501,7 +8502,8 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     if (s->shared > (uint64_t)s->device->shared_bytes)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
                        (unsigned long long)s->shared, s->device->shared_bytes);
-    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)s->shared),
+    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             s->device->shared_bytes),
                        "asking for shared memory", error);
 }
 

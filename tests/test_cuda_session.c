@@ -403,6 +403,35 @@ static void test_two_sessions(void)
     net_close(&n);
 }
 
+/* Sessions with large and with small tiles on one device, the small ones made last. */
+static void test_tile_sizes(void)
+{
+    static uint8_t more_plans[8 << 20];
+    static float out2[NET_SIZE * NET_SIZE], before2[NET_SIZE * NET_SIZE];
+    const bs_plan_desc large = {.tier = BS_TIER_CUDA, .patch_size = 32}, small = {.tier = BS_TIER_CUDA, .patch_size = 8};
+    net other;
+    bs_arena plans;
+    memset(&n, 0, sizeof n);
+    bs_graph *g = net_graph(&n, 3);
+    bs_arena_init(&plans, "plans", more_plans, sizeof more_plans);
+    other = n;
+    other.plan = bs_plan_create(&plans, g, &small, &n.error);
+    if (!check(other.plan && net_plan(&n, g, &large), "two plans: %s", n.error.message))
+        return;
+    bs_plan_sizes(other.plan, &other.sizes);
+    check(n.plan->n_regions > 0 && n.plan->parts[n.plan->n_parts - 1].scratch_bytes + BS_DEVICE_WORKSPACE > 49152, "one has tiles beyond 48 KiB");
+    bool ok = net_open(&n, (int64_t)other.sizes.device, (int64_t)other.sizes.pinned) && net_start(&n);
+    bs_session_desc with = {.weights = bs_weights_from_table(&n.rig.table), .device = n.device};
+    other.session = ok ? bs_session_create(&n.memory, other.plan, &with, &n.error) : NULL;
+    net_input(net_in, 41);
+    ok = other.session && net_bind(&n, net_in, net_out, net_before, NET_SIZE, NET_SIZE) == BS_OK &&
+         net_bind(&other, net_in, out2, before2, NET_SIZE, NET_SIZE) == BS_OK && bs_run(n.session, &n.error) == BS_OK &&
+         bs_run(other.session, &n.error) == BS_OK;
+    check(ok, "both run: %s", n.error.message);
+    bs_session_close(other.session);
+    net_close(&n);
+}
+
 static bs_value mixed_branch(bs_graph *g, bs_value x, void *user)
 {
     static char names[3][14][16];
@@ -624,6 +653,7 @@ int main(void)
     test_bad_data();
     test_submit();
     test_two_sessions();
+    test_tile_sizes();
     test_mixed();
     test_in_place();
     test_cublas();

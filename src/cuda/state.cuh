@@ -72,7 +72,8 @@ static void bs_cu_session_program(bs_device_session *s)
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
 }
 
-/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. */
+/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all: the
+ * limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
     uint64_t most = 0;
@@ -86,7 +87,8 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     if (s->shared > (uint64_t)s->device->shared_bytes)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
                        (unsigned long long)s->shared, s->device->shared_bytes);
-    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)s->shared),
+    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             s->device->shared_bytes),
                        "asking for shared memory", error);
 }
 
