@@ -84,14 +84,15 @@ PROGRAMS := $(foreach p,$(PROGRAM_MAINS),$(if $(wildcard $(lastword $(subst :, ,
 EXAMPLE_MODULES := $(filter-out $(foreach p,$(PROGRAM_MAINS),$(lastword $(subst :, ,$(p)))),$(EXAMPLE_SOURCES))
 
 # tests/test_*.{c,sh,py} are tests; what has a main() in bench/ is a benchmark; other C files there are modules.
-# What begins with cuda_ or test_cuda_ is for builds with the CUDA backend.
+# What begins with cuda or test_cuda_ is for builds with the CUDA backend.
 CUDA_TESTS := $(wildcard tests/test_cuda_*.c tests/test_cuda_*.sh)
 TEST_C := $(filter-out $(CUDA_TESTS),$(wildcard tests/test_*.c))
 TEST_SH := $(filter-out $(CUDA_TESTS),$(wildcard tests/test_*.sh))
 TEST_PY := $(wildcard tests/test_*.py)
 TEST_MODULES := $(filter-out tests/test_% $(if $(CUDA),,tests/cuda_%),$(wildcard tests/*.c))
-BENCH_C := $(if $(wildcard bench/*.c),$(shell grep -l '^int main' bench/*.c))
-BENCH_MODULES := $(filter-out $(BENCH_C),$(wildcard bench/*.c))
+BENCH_SOURCES := $(filter-out $(if $(CUDA),,bench/cuda%),$(wildcard bench/*.c))
+BENCH_C := $(if $(BENCH_SOURCES),$(shell grep -l '^int main' $(BENCH_SOURCES)))
+BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildcard bench/*.cu))
 
 # Tests that start no thread: the thread sanitizer would only make them slow.
 THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream y4m)
@@ -135,7 +136,7 @@ help:
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
-	@echo 'make bench        benchmarks'
+	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
 	@echo 'make check        both are what src/ gives; strict builds; symbols; installation'
@@ -219,8 +220,10 @@ test-aarch64:
 mutants-cuda:
 	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA_HOME='$(CUDA_HOME)' sh tests/cuda_mutants.sh $(NAMES)
 
+# With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
+BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
-	@for program in $(filter-out %/preload,$(BENCH_FILES)); do echo "== $$program"; $(RUN) $$program || exit 1; done
+	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; done
 
 # Some minutes by itself. Its scratch files lie in $TMPDIR, else in build/.
 bench-preload: $(BUILD)/bench/preload

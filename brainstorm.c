@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d978ee29ac3933dddfbc8b46ab21444f31242674486e819ebf2e2a71c108b3b6
+ * sha256 of the parts: 8d36e878cdf129184f2888021750fda645ff714b024de658db49ec48c3983734
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17925,6 +17925,7 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -17983,6 +17984,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
@@ -18148,15 +18153,16 @@ typedef struct bs_device_decision {
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
+    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
+    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
@@ -18221,6 +18227,8 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
@@ -18923,10 +18931,12 @@ typedef struct bs_lower_pass {
     const bs_graph *g;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
     int32_t *needed;      /* [nodes] of region_needs */
+    int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
     int32_t clock[BS_MAX_DOMAINS];
     int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or BS_TOP */
     int32_t region_time[BS_MAX_REGIONS];
+    int32_t region_phase[BS_MAX_REGIONS]; /* of its nodes, the last */
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
     bs_status status;
 } bs_lower_pass;
@@ -19037,6 +19047,7 @@ static int32_t region_open(bs_lower_pass *l, int32_t top)
         return 0;
     }
     l->plan->region_domain[l->plan->n_regions] = top;
+    l->region_phase[l->plan->n_regions] = 0;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
 }
@@ -19046,6 +19057,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
+    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
         return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
@@ -19071,19 +19084,62 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
     }
 }
 
+/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
+ * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
+ * when nodes are lowered phase by phase. */
+static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
+{
+    const int32_t region = bs_lower_region_of(l, from);
+    if (region == BS_TOP)
+        return l->phase[from] + (top != 0);
+    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
+    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+        return l->phase[from];
+    return l->region_phase[region] + 1;
+}
+
+/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
+static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+{
+    const bs_node *node = &l->g->nodes[n];
+    int32_t n_in, phase = 0;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i])
+            phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
+    for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
+        phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+    return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
+}
+
+static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
+{
+    for (int32_t r = 0; r < l->plan->n_regions; r++)
+        if (l->plan->region_domain[r] == top && l->region_phase[r] == phase && region_takes(l, r, domain, unit))
+            return r;
+    const int32_t region = region_open(l, top);
+    l->region_phase[region] = phase;
+    return region;
+}
+
 static void assign_home(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     l->home[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
+        l->phase[n] = phase_of(l, n, 0, 0);
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
+    l->phase[n] = phase_of(l, n, top, domain);
+    if (l->plan->domains[top].mixed)
+        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
+    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
     close_read_regions(l, node, l->home[n]);
@@ -19729,6 +19785,21 @@ static void part_costs(bs_plan *p)
     }
 }
 
+/* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
+static void emit_nodes(bs_lower_pass *l)
+{
+    int32_t last = 0;
+    bool mixed = false;
+    for (int32_t d = 0; d < l->g->n_domains; d++)
+        mixed = mixed || l->plan->domains[d].mixed;
+    for (int32_t n = 1; mixed && n < l->g->n_nodes; n++)
+        last = bs_max_i32(last, l->phase[n]);
+    for (int32_t phase = 0; phase <= last; phase++)
+        for (int32_t n = 1; n < l->g->n_nodes; n++)
+            if (l->plan->node_live[n] && (!mixed || l->phase[n] == phase))
+                emit_node(l, n);
+}
+
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 {
     const bs_graph *g = plan->graph;
@@ -19738,14 +19809,13 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     l->g = g;
     l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
     l->needed = l->home + g->n_nodes;
-    l->ready = l->needed + g->n_nodes;
-    memset(l->home, 0, (size_t)(2 * g->n_nodes + g->n_values) * sizeof(int32_t));
+    l->phase = l->needed + g->n_nodes;
+    l->ready = l->phase + g->n_nodes;
+    memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
     for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
     bs_lower_places(l);
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n])
-            emit_node(l, n);
+    emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
@@ -19761,7 +19831,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(3 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }
 /* ==== end src/plan_lower.c ==================================================================== */
 
@@ -19960,6 +20030,45 @@ int32_t bs_plan_too_large(const bs_plan *p)
     return 0;
 }
 
+/* Rows of a tile, as wide as they will be stored. */
+static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+}
+
+bool bs_plan_is_wide(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const uint64_t most = p->shared_bytes / 2;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    bool wide = false;
+    for (int32_t i = 0; i < n_in; i++)
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+    for (int32_t i = 0; i < node->n_out; i++)
+        wide = wide || tile_bytes(p, node->first_out + i) > most;
+    return wide;
+}
+
+#define MOSTLY 4 /* one in so many may be wide */
+
+void bs_plan_make_fit(bs_plan *p, int32_t top)
+{
+    int32_t nodes = 0, wide = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
+            continue;
+        nodes++;
+        wide += bs_plan_is_wide(p, n);
+    }
+    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
+        p->domains[top].mixed = true;
+    else
+        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+}
+
 uint64_t bs_plan_memory_workspace(const bs_graph *graph)
 {
     return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
@@ -20092,12 +20201,12 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
                          BS_MAX_LANES);
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
-    if (d->half < 0 || d->half > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->shared_bytes,
+    if (d->half < 0 || d->half > 1 || d->in_place < 0 || d->in_place > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d, in_place %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->in_place, d->shared_bytes,
                          BS_DEVICE_WORKSPACE);
     return true;
 }
@@ -20129,7 +20238,7 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
         const int32_t top = bs_plan_too_large(p);
         if (!top)
             return true;
-        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+        bs_plan_make_fit(p, top);
     }
     return false;
 }
@@ -20229,6 +20338,7 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
             (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
@@ -20350,7 +20460,7 @@ typedef struct bs_store_desc {
     uint8_t *resident;
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
-    uint8_t *stages;
+    uint8_t *stages;      /* NULL: weights are prepared in their slots */
     uint64_t stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
@@ -20666,8 +20776,8 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
         uint8_t *const place = slot + plan->prepared_offset;
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, s->device ? lane->stage : place);
-        if (s->device)
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
+        if (lane->stage)
             status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
     }
     return status;
@@ -20857,7 +20967,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
-            s->lanes[i].stage = d->device ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
+            s->lanes[i].stage = d->stages ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -21124,6 +21234,8 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
 void bs_execute(bs_session *session);
+/* A run that began at `start` is over: counted, and recorded. */
+void bs_exec_ended(bs_session *session, uint64_t start);
 
 #endif
 /* ==== end src/session.h ======================================================================= */
@@ -21352,12 +21464,13 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->weights = take(&at, plan->weight_bytes, 1);
     l->transient = take(&at, plan->transient_bytes, 1);
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
-    l->inputs = take(&at, l->inputs_bytes, 1);
+    l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
+    l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
     l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
-    l->slots = take(&at, plan->slot_bytes, 1);
+    l->slots = take(&at, plan->desc.in_place ? 0 : plan->slot_bytes, 1);
     l->device_bytes = at;
     at = 0;
     l->session_bytes = session_bytes(plan, l);
@@ -21367,7 +21480,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
     l->loading = take(&at, largest_prepared(plan, false), 1);
-    l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
+    l->slots_pinned = take(&at, plan->desc.in_place ? plan->slot_bytes : 0, 1);
+    l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
     l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
     l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
     l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
@@ -22967,6 +23081,14 @@ static void open_paths(bs_context *c, int32_t router)
     }
 }
 
+static void tell_decision(const bs_session *s, int32_t router, const int32_t *counts)
+{
+    const uint64_t now = s->profile ? bs_session_now(s) : 0;
+    for (int32_t p = 0; s->profile && p < s->graph->routers[router].desc->paths; p++)
+        if (counts[p] > 0)
+            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)counts[p]);
+}
+
 static void record_decision(bs_context *c, int32_t router)
 {
     bs_session *s = c->session;
@@ -22980,10 +23102,7 @@ static void record_decision(bs_context *c, int32_t router)
     if (c->tile)
         return;
     s->dropped[router] = d->dropped;
-    const uint64_t now = s->profile ? bs_session_now(s) : 0;
-    for (int32_t p = 0; s->profile && p < d->paths; p++)
-        if (d->counts[p] > 0)
-            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)d->counts[p]);
+    tell_decision(s, router, d->counts);
 }
 
 void bs_exec_route(bs_context *c, const bs_instr *i)
@@ -23100,9 +23219,23 @@ static void route_on_device(bs_session *s, const bs_instr *i)
     run_parallel(s, i);
     const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
+    if (status == BS_OK)
+        tell_decision(s, router, counts);
     for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
         if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
             s->root.domains[k].count = counts[s->graph->domains[k].path];
+}
+
+static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
+{
+    if (!s->device) {
+        bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+        return true;
+    }
+    run_parallel(s, i);
+    const bs_status status = bs_exec_failed(s) ? BS_OK : s->device->api->guess(s->on_device, router, margins, NULL);
+    bs_exec_fail(s, status, i->node);
+    return !bs_exec_failed(s);
 }
 
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
@@ -23110,7 +23243,8 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+    if (!guess_margins(s, i, router, margins))
+        return;
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
@@ -23135,10 +23269,8 @@ static void run_instr(bs_session *s, const bs_instr *i)
         bs_exec_route(&s->root, i);
     else if (i->kind == BS_INSTR_REGION)
         bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD && !s->device)
-        run_look_ahead(s, i);
     else if (i->kind == BS_INSTR_LOOK_AHEAD)
-        return; /* scores stay on the device: what follows what is known all the same */
+        run_look_ahead(s, i);
     else if (i->stage >= 0)
         run_streamed(s, i);
     else
@@ -23167,10 +23299,17 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
+    if (!s->device) /* which is still at work: bs_wait counts */
+        bs_exec_ended(s, start);
+}
+
+void bs_exec_ended(bs_session *s, uint64_t start)
+{
     const uint64_t end = bs_session_now(s);
+    for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
+        if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
+            tell_decision(s, r, s->counts + (size_t)r * BS_MAX_PATHS);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
-    if (s->device)
-        return; /* it is still at work: bs_wait counts */
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }
@@ -23538,9 +23677,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
+    if (s->device)
+        slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
-                                 s->device ? s->device_memory + layout.slots : slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 slots, lanes, s->weights, s->device, s->on_device,
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -23942,7 +24083,11 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     session->started_ns = bs_session_now(session);
     status = run_queue(session, error);
     session->pending = status == BS_OK;
-    session->broken = status != BS_OK && writes_states(session);
+    if (status != BS_OK) {
+        session->last = status;
+        session->state_valid = false;
+        session->broken = writes_states(session);
+    }
     return status;
 }
 
@@ -23954,8 +24099,7 @@ bs_status bs_wait(bs_session *session, bs_error *error)
     if (!session->pending)
         return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
-    session->stats.total_ns = bs_session_now(session) - session->started_ns;
-    session->stats.runs++;
+    bs_exec_ended(session, session->started_ns);
     if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
         session->pending = false;
         session->last = status;

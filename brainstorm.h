@@ -625,6 +625,8 @@ typedef struct bs_plan_desc {
     int32_t chunk_bytes; /* [262144] of one read; a layer with more weights is read at once */
     /* BS_TIER_CUDA only */
     int32_t half;         /* 1: weights and activations are kept in f16; sums are f32 all the same */
+    int32_t in_place;     /* 1: slots and copies of the caller's buffers stay in pinned memory, which the GPU reads where it is:
+                             nothing is held twice on boards that share their memory (bs_cuda_facts.integrated) */
     int32_t lowering;     /* bs_lowering: how a run's kernels reach the GPU; bs_cuda_choose finds the fastest */
     int32_t shared_bytes; /* [98304] shared memory that a block of threads may have: bs_cuda_facts tells what there is */
 } bs_plan_desc;
@@ -877,7 +879,7 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
 /* -------------------------------------------------------------------------------------------------- CUDA
  * The same graphs and model files on an NVIDIA GPU: compile brainstorm_cuda.cu beside brainstorm.c and link both.
  *
- *     nvcc -std=c++14 -O3 -arch=sm_87 -c brainstorm_cuda.cu       link with: -lcudart -lcublas
+ *     nvcc -std=c++14 -O3 -arch=sm_87 -c brainstorm_cuda.cu       link with: -lcublas -lcudart -lstdc++
  *
  *     bs_plan_desc d = {.tier = BS_TIER_CUDA};           // planning needs no GPU: a workstation can tell the bytes
  *     const bs_plan *plan = bs_plan_create(&memory.persistent, graph, &d, &error);
@@ -900,6 +902,9 @@ typedef struct bs_cuda_desc {
     void *device_memory;   /* or: the caller's, of these sizes; NULL: allocated */
     void *pinned_memory;
     void *stream;          /* cudaStream_t that runs are queued on; NULL: one is made */
+    uint64_t cublas_bytes; /* more than 0: large layers on rows that no router made are cuBLAS's, with so many of device_bytes for
+                              its workspace (4 MiB; 32 on Hopper). Faster where it is, but it makes its own handle, and a
+                              row's last bits may depend on how many rows there are. Not with BS_NO_CUBLAS */
 } bs_cuda_desc;
 /* Bookkeeping lies in `arena` (persistent, some 200 bytes). NULL on failure: BS_ERROR_UNSUPPORTED when there is no GPU. */
 bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error);

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: be617df9fdf04891d078439b05ef5031f4643c0c05801158ede43088758825b7
+ * sha256 of the parts: dd9aa488d1677a0b7a3a5a21024758981e5d74ea2ba7ce2c1165c12b3657bdbf
  */
 #include "brainstorm.h"
 
@@ -35,13 +35,22 @@
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu.h"
+#define BS_CU_PEEK(word) __atomic_load_n(word, __ATOMIC_RELAXED)
 #else
 #include <cuda_runtime.h>
 #define BS_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
 #define BS_SHARED(type, name, dims) __shared__ type name dims
+/* A word that another block may be writing. */
+#define BS_CU_PEEK(word) (*(const volatile int32_t *)(word))
 #define BS_DYNAMIC_SHARED(type, name)                        \
     extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
     type *name = reinterpret_cast<type *>(bs_cu_dynamic)
+#endif
+/* An argument that is read where it lies: without that, taking its address copies it for every thread. */
+#if defined(__CUDACC__) && CUDART_VERSION >= 11070 && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700)
+#define BS_CU_ARGUMENT const __grid_constant__
+#else
+#define BS_CU_ARGUMENT const
 #endif
 #include <cuda_fp16.h>
 
@@ -547,6 +556,7 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -605,6 +615,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
@@ -756,15 +770,16 @@ typedef struct bs_device_decision {
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
+    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
+    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
@@ -829,6 +844,8 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;
@@ -870,6 +887,7 @@ struct bs_cu_program {
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
+    float *guesses;        /* [BS_MAX_PATHS] of the last look_ahead */
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 
@@ -905,6 +923,13 @@ struct bs_cu_view {
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
+
+/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just now, so
+ * all threads of a block are told the same. */
+__device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
+{
+    return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
+}
 
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
 {
@@ -1157,7 +1182,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     X(attention) X(segment_spread) X(segment_reduce)
 
 /* They see all rows of a router at once: op_route.cuh. */
-#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
+#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack) X(look_ahead)
 
 #define BS_CU_KERNELS(X) BS_CU_STEP_KERNELS(X) BS_CU_DECISION_KERNELS(X)
 
@@ -1167,7 +1192,8 @@ enum {
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
         BS_CU_COUNT,
-    BS_CU_unsupported = BS_CU_COUNT /* of an op that is missing in the table */
+    BS_CU_unsupported = BS_CU_COUNT, /* of an op that is missing in the table */
+    BS_CU_cublas                     /* a linear that the host hands to cuBLAS */
 };
 
 #endif
@@ -5851,6 +5877,74 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 
 #endif
 /* ==== end src/cuda/op_matmul.cuh ============================================================== */
+/* ==== begin src/cuda/op_look_ahead.cuh ======================================================== */
+/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above the
+ * best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over rows, so
+ * their order does not matter. Relies on program.cuh. Must never touch a decision. */
+#ifndef BS_CUDA_OP_LOOK_AHEAD
+#define BS_CUDA_OP_LOOK_AHEAD
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+/* Scores of a row, as they are stored. */
+struct bs_cu_hints {
+    const uint8_t *data;
+    int32_t stride, dtype;
+};
+
+__device__ inline float bs_cu_hint(const bs_cu_hints &s, int32_t path)
+{
+    const int64_t at = (int64_t)path * s.stride;
+    return s.dtype == BS_I32 ? (float)reinterpret_cast<const int32_t *>(s.data)[at] : bs_cu_get(s.data, s.dtype, at);
+}
+
+__device__ inline bool bs_cu_hint_above(const bs_cu_hints &s, int32_t a, int32_t b)
+{
+    if (s.dtype != BS_I32)
+        return bs_cu_hint(s, a) > bs_cu_hint(s, b);
+    const int32_t *scores = reinterpret_cast<const int32_t *>(s.data);
+    return scores[(int64_t)a * s.stride] > scores[(int64_t)b * s.stride];
+}
+
+/* The best path that is not taken; -1 none. */
+__device__ inline int32_t bs_cu_hint_left(const bs_cu_hints &s, int32_t paths, uint64_t taken)
+{
+    int32_t best = -1;
+    for (int32_t p = 0; p < paths; p++)
+        if (!(taken >> p & 1) && (best < 0 || bs_cu_hint_above(s, p, best)))
+            best = p;
+    return best;
+}
+
+/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. */
+__device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    int32_t *margins = reinterpret_cast<int32_t *>(t.workspace);
+    const bs_device_operand *o = bs_cu_in(t, s, 0);
+    const int32_t paths = s->p[1].i;
+    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+        margins[p] = __float_as_int(-1.0f);
+    __syncthreads();
+    for (int32_t row = w.row + (int32_t)threadIdx.x; row < w.row + w.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_hints scores = {bs_cu_row(t, o, row), o->stride[0], o->dtype};
+        uint64_t taken = 0;
+        for (int32_t k = 0; k < s->p[0].i; k++)
+            taken |= 1ull << bs_cu_hint_left(scores, paths, taken);
+        const int32_t other = bs_cu_hint_left(scores, paths, taken);
+        for (int32_t p = 0; p < paths; p++) {
+            const float margin = other < 0 ? 0.0f : bs_cu_hint(scores, p) - bs_cu_hint(scores, other);
+            if (taken >> p & 1)
+                atomicMax(&margins[p], __float_as_int(margin > 0.0f ? margin : 0.0f)); /* a NaN too is a choice */
+        }
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+        t.program->guesses[p] = __int_as_float(margins[p]);
+}
+
+#endif
+/* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
 /* #include "cuda/op_move.cuh" */
 /* ==== begin src/cuda/op_resize.cuh ============================================================ */
 /* op_resize.cuh - enlargement by an integer factor.
@@ -7344,6 +7438,7 @@ struct bs_cu_lowering {
     bs_device_step *steps;
     bs_device_operand *operands;
     int32_t n_steps, n_operands;
+    bool cublas;   /* large layers are its */
     bool overflow; /* a stride or an extent beyond 31 bits */
 };
 
@@ -7703,6 +7798,17 @@ static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
         bs_cu_add_in(l, s, r->knob);
 }
 
+static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_router_info *r = &l->graph->routers[l->plan->nodes[i->node].algorithm];
+    const int32_t score = bs_node_in(l->graph, &l->graph->nodes[i->node])[0];
+    s->kernel = BS_CU_look_ahead;
+    s->domain = l->graph->values[score].domain;
+    bs_cu_add_in(l, s, score);
+    s->p[0].i = r->max_paths_per_cell;
+    s->p[1].i = r->desc->paths;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -7722,13 +7828,18 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_FILL: bs_cu_step_fill(l, i, s); break;
     case BS_INSTR_REDUCE: bs_cu_step_reduce(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
-    case BS_INSTR_LOOK_AHEAD:
+    case BS_INSTR_LOOK_AHEAD: bs_cu_step_look_ahead(l, i, s); break;
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
-    if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
+    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
+#ifndef BS_NO_CUBLAS
+    const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
+    if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
+        s->kernel = BS_CU_cublas;
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------------- launches */
@@ -7806,6 +7917,8 @@ static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t fi
         int32_t count = 1;
         if (kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack) {
             bs_cu_launch_route(l, to, k);
+        } else if (kernel == BS_CU_look_ahead) {
+            bs_cu_add_launch(l, to, kernel, k, 1, 1);
         } else {
             while (k + count < end && l->steps[k + count].kernel == kernel)
                 count++;
@@ -7937,12 +8050,12 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
 /* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers
  * they want, and no more. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
     bs_cu_work w;
-    if (program.status[0] != 0) /* something failed before this launch: what it decided is not to be followed */
+    if (bs_cu_failed(program))
         return;
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (s)
@@ -7950,7 +8063,7 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(const bs_cu_program program, int32_t first)
+template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8012,15 +8125,14 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1) bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
     t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
     for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
-        const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */
-        const bs_device_part *part = failed ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, piece, &t);
         if (!part)
             return;
         for (int32_t k = 0; k < part->count; k++)
@@ -8029,7 +8141,7 @@ __global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program progr
 }
 
 /* Before a run: nothing has failed, nothing was counted, no cell was reached. */
-__global__ void bs_cu_begin(const bs_cu_program program, int32_t routers)
+__global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
     if (at < 2)
@@ -8079,6 +8191,10 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
 
 /* #include "cuda/portable.cuh" */
 
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
+
 struct bs_cu_device {
     bs_device base; /* first: what sessions see */
     int index;
@@ -8087,6 +8203,9 @@ struct bs_cu_device {
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
     bool integrated, conditional;
+#ifndef BS_NO_CUBLAS
+    cublasHandle_t cublas; /* NULL: not asked for */
+#endif
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -8152,12 +8271,36 @@ static void bs_cu_device_free(bs_cu_device *d)
 {
     if (d->stream)
         cudaStreamSynchronize(d->stream);
+#ifndef BS_NO_CUBLAS
+    if (d->cublas)
+        cublasDestroy(d->cublas);
+#endif
     if (d->own_memory && d->base.memory.base)
         cudaFree(d->base.memory.base); /* waits for the device, even where the call above failed */
     if (d->own_pinned && d->base.pinned.base)
         cudaFreeHost(d->base.pinned.base);
     if (d->own_stream && d->stream)
         cudaStreamDestroy(d->stream);
+}
+
+/* Its workspace is ours: captured in a graph it would grow, else. */
+static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *error)
+{
+#ifdef BS_NO_CUBLAS
+    (void)d, (void)bytes;
+    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)");
+#else
+    void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
+    if (!workspace)
+        return bs_fail_arena(error, &d->base.memory, bytes, "the workspace of cuBLAS");
+    if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
+        d->cublas = NULL;
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
+    }
+    if (cublasSetStream(d->cublas, d->stream) != CUBLAS_STATUS_SUCCESS || cublasSetWorkspace(d->cublas, workspace, (size_t)bytes) != CUBLAS_STATUS_SUCCESS)
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
+    return BS_OK;
+#endif
 }
 
 static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)
@@ -8182,7 +8325,7 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
         status = bs_cu_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream", error);
     if (status != BS_OK && d->own_stream)
         d->stream = NULL;
-    return status;
+    return status == BS_OK && desc->cublas_bytes ? bs_cu_device_cublas(d, desc->cublas_bytes, error) : status;
 }
 
 extern const bs_device_api bs_cu_api; /* session.cuh */
@@ -8285,6 +8428,7 @@ struct bs_device_session {
     bs_device_layout layout;
     uint8_t *memory; /* on the device */
     uint8_t *pinned;
+    uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
@@ -8337,12 +8481,14 @@ static void bs_cu_session_program(bs_device_session *s)
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
     p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
     p->decisions = s->memory + l->decisions;
+    p->guesses = reinterpret_cast<float *>(s->memory + l->guesses);
     p->contexts = s->memory + l->contexts;
     p->context_bytes = l->context_bytes;
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
 }
 
-/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. */
+/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all: the
+ * limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
     uint64_t most = 0;
@@ -8356,7 +8502,8 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     if (s->shared > (uint64_t)s->device->shared_bytes)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
                        (unsigned long long)s->shared, s->device->shared_bytes);
-    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)s->shared),
+    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             s->device->shared_bytes),
                        "asking for shared memory", error);
 }
 
@@ -8388,7 +8535,11 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->threads = BS_CU_THREADS;
     s->lowering = client->plan->desc.lowering;
     bs_cu_session_program(s);
+    void *there = NULL;
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaHostGetDevicePointer(&there, pinned, 0), "finding pinned memory on the device", error);
+    s->pinned_there = (uint64_t)(uintptr_t)there;
     if (status == BS_OK)
         status = bs_cu_session_carve(s, error);
     if (status == BS_OK)
@@ -8471,7 +8622,8 @@ static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *erro
         return BS_OK;
     }
     at->staged = s->any_staged = true;
-    at->address = (uint64_t)(uintptr_t)(s->memory + s->layout.inputs + bs_device_input_place(c->plan, node));
+    const uint64_t copy = bs_device_input_place(c->plan, node);
+    at->address = c->plan->desc.in_place ? s->pinned_there + s->layout.inputs_pinned + copy : (uint64_t)(uintptr_t)s->memory + s->layout.inputs + copy;
     int64_t stride = 1;
     for (int32_t i = b->rank - 1; i >= 0; i--) {
         at->stride[i] = stride;
@@ -8534,7 +8686,7 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
 {
     bs_status status = BS_OK;
-    for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK; n++) {
+    for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK && !s->client->plan->desc.in_place; n++) {
         if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
             continue;
         uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
@@ -8630,6 +8782,9 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.layout = &s->layout;
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
+#ifndef BS_NO_CUBLAS
+    l.cublas = s->device->cublas != NULL;
+#endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
     if (status == BS_OK)
@@ -8701,10 +8856,19 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const size_t width = 4 * (size_t)score->dim[0];
     bs_device_decision d;
     int32_t first, rows;
+    float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (!c->callbacks[l->callback].function)
         return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (status != BS_OK || rows == 0)
+        return status;
+    if (step->n_in > 1)
+        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
+    if (status == BS_OK && step->n_in > 1)
+        memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
+    if (status == BS_OK && isnan(knob))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": %s", info->desc->name, bs_status_text(BS_ERROR_DATA));
+    if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
                                            (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
@@ -8728,6 +8892,24 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
 }
 
+#ifndef BS_NO_CUBLAS
+static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    for (int32_t k = l->first; k < l->first + l->count; k++) {
+        const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
+        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+        const bs_node *node = &c->graph->nodes[step->node];
+        const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
+        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, s->memory + s->layout.weights + step->prepared,
+                                 c->domains[step->domain].count))
+            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
+    }
+    return bs_cu_launched(error);
+}
+#endif
+
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->device->stream;
@@ -8736,6 +8918,10 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
         status = bs_cu_ask(s, l, error);
     if (l->blocks == 0 || status != BS_OK)
         return status;
+#ifndef BS_NO_CUBLAS
+    if (l->kernel == BS_CU_cublas)
+        return bs_cu_run_cublas(s, l, error);
+#endif
     if (l->kernel == BS_CU_none)
         BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
                   l->count);
@@ -8756,7 +8942,7 @@ typedef cudaGraphConditionalHandle bs_cu_handle;
 typedef unsigned long long bs_cu_handle;
 #endif
 
-__global__ void bs_cu_anybody(const bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool mine = false;
@@ -9038,7 +9224,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
-    *place = (uint64_t)(uintptr_t)weights;
+    *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
                                        cudaMemcpyHostToDevice, s->device->stream),
                        "telling the device where weights are", error);
@@ -9063,6 +9249,16 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
     memcpy(counts, told + 2, (size_t)d.paths * sizeof *counts);
     *node = told[0] ? told[1] : *node;
     return (bs_status)told[0];
+}
+
+static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
+{
+    const size_t bytes = (size_t)s->client->graph->routers[router].desc->paths * sizeof *margins;
+    float *told = reinterpret_cast<float *>(s->pinned + s->layout.learned);
+    const bs_status status = bs_cu_fetch(s, told, s->program.guesses, bytes, error);
+    if (status == BS_OK)
+        memcpy(margins, told, bytes);
+    return status;
 }
 
 static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)
@@ -9239,7 +9435,7 @@ static void bs_cu_session_close(bs_device_session *s)
 const bs_device_api bs_cu_api = {bs_cu_state_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
                                         bs_cu_session_zero, bs_cu_session_lower, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
                                         bs_cu_session_wait, bs_cu_session_part, bs_cu_session_place, bs_cu_session_learn,
-                                        bs_cu_session_settle, bs_cu_session_copy};
+                                        bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
 
 #endif
 /* ==== end src/cuda/session.cuh ================================================================ */

@@ -11,6 +11,14 @@
 device_taken device_options_value(device_options *o, const char *name, const char *value, char *message, size_t bytes)
 {
     static const char *const names[] = {"cpu", "cuda", NULL};
+    static const char *const lowerings[] = {"auto", "stream", "graph", "conditional", "host", NULL};
+    if (strcmp(name, "--lowering") == 0) {
+        o->lowering = word_name(value, lowerings);
+        if (o->lowering >= 0)
+            return DEVICE_TAKEN;
+        snprintf(message, bytes, "%s %.60s: expected auto, stream, graph, conditional or host", name, value);
+        return DEVICE_WRONG;
+    }
     if (strcmp(name, "--device") != 0)
         return DEVICE_OTHER;
     const int32_t i = word_name(value, names);
@@ -27,6 +35,8 @@ bool device_options_flag(device_options *o, const char *name)
         o->half = true;
     else if (strcmp(name, "--fallback") == 0)
         o->fallback = true;
+    else if (strcmp(name, "--copy") == 0)
+        o->copy = true;
     else
         return false;
     return true;
@@ -36,6 +46,8 @@ const char *device_options_wrong(const device_options *o)
 {
     if (o->half && !o->cuda)
         return "--half is for --device cuda";
+    if ((o->copy || o->lowering) && !o->cuda)
+        return o->copy ? "--copy is for --device cuda" : "--lowering is for --device cuda";
     return o->fallback && !o->cuda ? "--fallback is for --device cuda" : NULL;
 }
 
@@ -100,6 +112,8 @@ bool device_find(device_tools *gpu, const device_options *o, bs_error *error)
         return true;
     gpu->used = device_facts(0, &gpu->facts, error);
     gpu->half = gpu->used && o->half;
+    gpu->in_place = gpu->used && gpu->facts.integrated && !o->copy;
+    gpu->lowering = gpu->used ? o->lowering : BS_LOWER_AUTO;
     if (gpu->used || !o->fallback)
         return gpu->used;
     snprintf(gpu->fallback, sizeof gpu->fallback, "%s; the CPU computes", error->message);
@@ -117,6 +131,8 @@ void device_plan(const device_tools *gpu, bs_plan_desc *desc)
         return;
     desc->tier = BS_TIER_CUDA;
     desc->half = gpu->half;
+    desc->in_place = gpu->in_place;
+    desc->lowering = gpu->lowering;
     desc->shared_bytes = gpu->facts.shared_bytes;
 }
 

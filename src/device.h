@@ -86,15 +86,16 @@ typedef struct bs_device_decision {
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, contexts, tables, scratch, slots, device_bytes;
+    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
+    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
 
 #define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
@@ -159,6 +160,8 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
 } bs_device_api;

@@ -221,12 +221,13 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->weights = take(&at, plan->weight_bytes, 1);
     l->transient = take(&at, plan->transient_bytes, 1);
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
-    l->inputs = take(&at, l->inputs_bytes, 1);
+    l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
+    l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
     l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
-    l->slots = take(&at, plan->slot_bytes, 1);
+    l->slots = take(&at, plan->desc.in_place ? 0 : plan->slot_bytes, 1);
     l->device_bytes = at;
     at = 0;
     l->session_bytes = session_bytes(plan, l);
@@ -236,7 +237,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->results = take(&at, l->results_bytes, 1);
     l->inputs_pinned = take(&at, l->inputs_bytes, 1);
     l->loading = take(&at, largest_prepared(plan, false), 1);
-    l->stage_bytes = bs_align_u64(largest_prepared(plan, true));
+    l->slots_pinned = take(&at, plan->desc.in_place ? plan->slot_bytes : 0, 1);
+    l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
     l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
     l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
     l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));

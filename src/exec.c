@@ -227,6 +227,14 @@ static void open_paths(bs_context *c, int32_t router)
     }
 }
 
+static void tell_decision(const bs_session *s, int32_t router, const int32_t *counts)
+{
+    const uint64_t now = s->profile ? bs_session_now(s) : 0;
+    for (int32_t p = 0; s->profile && p < s->graph->routers[router].desc->paths; p++)
+        if (counts[p] > 0)
+            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)counts[p]);
+}
+
 static void record_decision(bs_context *c, int32_t router)
 {
     bs_session *s = c->session;
@@ -240,10 +248,7 @@ static void record_decision(bs_context *c, int32_t router)
     if (c->tile)
         return;
     s->dropped[router] = d->dropped;
-    const uint64_t now = s->profile ? bs_session_now(s) : 0;
-    for (int32_t p = 0; s->profile && p < d->paths; p++)
-        if (d->counts[p] > 0)
-            record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)d->counts[p]);
+    tell_decision(s, router, d->counts);
 }
 
 void bs_exec_route(bs_context *c, const bs_instr *i)
@@ -360,9 +365,23 @@ static void route_on_device(bs_session *s, const bs_instr *i)
     run_parallel(s, i);
     const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
+    if (status == BS_OK)
+        tell_decision(s, router, counts);
     for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
         if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
             s->root.domains[k].count = counts[s->graph->domains[k].path];
+}
+
+static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
+{
+    if (!s->device) {
+        bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+        return true;
+    }
+    run_parallel(s, i);
+    const bs_status status = bs_exec_failed(s) ? BS_OK : s->device->api->guess(s->on_device, router, margins, NULL);
+    bs_exec_fail(s, status, i->node);
+    return !bs_exec_failed(s);
 }
 
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
@@ -370,7 +389,8 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float margins[BS_MAX_PATHS];
     const int32_t router = s->plan->nodes[i->node].algorithm;
-    bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
+    if (!guess_margins(s, i, router, margins))
+        return;
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
         const bs_trace_stage *stage = &s->plan->stages[j];
         bool any = false;
@@ -395,10 +415,8 @@ static void run_instr(bs_session *s, const bs_instr *i)
         bs_exec_route(&s->root, i);
     else if (i->kind == BS_INSTR_REGION)
         bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD && !s->device)
-        run_look_ahead(s, i);
     else if (i->kind == BS_INSTR_LOOK_AHEAD)
-        return; /* scores stay on the device: what follows what is known all the same */
+        run_look_ahead(s, i);
     else if (i->stage >= 0)
         run_streamed(s, i);
     else
@@ -427,10 +445,17 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
+    if (!s->device) /* which is still at work: bs_wait counts */
+        bs_exec_ended(s, start);
+}
+
+void bs_exec_ended(bs_session *s, uint64_t start)
+{
     const uint64_t end = bs_session_now(s);
+    for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
+        if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
+            tell_decision(s, r, s->counts + (size_t)r * BS_MAX_PATHS);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
-    if (s->device)
-        return; /* it is still at work: bs_wait counts */
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }

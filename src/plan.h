@@ -69,6 +69,7 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -127,6 +128,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
 uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 

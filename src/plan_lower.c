@@ -284,6 +284,21 @@ static void part_costs(bs_plan *p)
     }
 }
 
+/* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
+static void emit_nodes(bs_lower_pass *l)
+{
+    int32_t last = 0;
+    bool mixed = false;
+    for (int32_t d = 0; d < l->g->n_domains; d++)
+        mixed = mixed || l->plan->domains[d].mixed;
+    for (int32_t n = 1; mixed && n < l->g->n_nodes; n++)
+        last = bs_max_i32(last, l->phase[n]);
+    for (int32_t phase = 0; phase <= last; phase++)
+        for (int32_t n = 1; n < l->g->n_nodes; n++)
+            if (l->plan->node_live[n] && (!mixed || l->phase[n] == phase))
+                emit_node(l, n);
+}
+
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 {
     const bs_graph *g = plan->graph;
@@ -293,14 +308,13 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     l->g = g;
     l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
     l->needed = l->home + g->n_nodes;
-    l->ready = l->needed + g->n_nodes;
-    memset(l->home, 0, (size_t)(2 * g->n_nodes + g->n_values) * sizeof(int32_t));
+    l->phase = l->needed + g->n_nodes;
+    l->ready = l->phase + g->n_nodes;
+    memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
     for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
     bs_lower_places(l);
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n])
-            emit_node(l, n);
+    emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
@@ -316,5 +330,5 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(2 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(3 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }

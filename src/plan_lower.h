@@ -13,10 +13,12 @@ typedef struct bs_lower_pass {
     const bs_graph *g;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
     int32_t *needed;      /* [nodes] of region_needs */
+    int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
     int32_t clock[BS_MAX_DOMAINS];
     int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or BS_TOP */
     int32_t region_time[BS_MAX_REGIONS];
+    int32_t region_phase[BS_MAX_REGIONS]; /* of its nodes, the last */
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
     bs_status status;
 } bs_lower_pass;

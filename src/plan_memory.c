@@ -192,6 +192,45 @@ int32_t bs_plan_too_large(const bs_plan *p)
     return 0;
 }
 
+/* Rows of a tile, as wide as they will be stored. */
+static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+}
+
+bool bs_plan_is_wide(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const uint64_t most = p->shared_bytes / 2;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    bool wide = false;
+    for (int32_t i = 0; i < n_in; i++)
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+    for (int32_t i = 0; i < node->n_out; i++)
+        wide = wide || tile_bytes(p, node->first_out + i) > most;
+    return wide;
+}
+
+#define MOSTLY 4 /* one in so many may be wide */
+
+void bs_plan_make_fit(bs_plan *p, int32_t top)
+{
+    int32_t nodes = 0, wide = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
+            continue;
+        nodes++;
+        wide += bs_plan_is_wide(p, n);
+    }
+    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
+        p->domains[top].mixed = true;
+    else
+        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+}
+
 uint64_t bs_plan_memory_workspace(const bs_graph *graph)
 {
     return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));

@@ -86,6 +86,7 @@ static int32_t region_open(bs_lower_pass *l, int32_t top)
         return 0;
     }
     l->plan->region_domain[l->plan->n_regions] = top;
+    l->region_phase[l->plan->n_regions] = 0;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
 }
@@ -95,6 +96,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
+    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
         return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
@@ -120,19 +123,62 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
     }
 }
 
+/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
+ * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
+ * when nodes are lowered phase by phase. */
+static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
+{
+    const int32_t region = bs_lower_region_of(l, from);
+    if (region == BS_TOP)
+        return l->phase[from] + (top != 0);
+    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
+    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+        return l->phase[from];
+    return l->region_phase[region] + 1;
+}
+
+/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
+static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+{
+    const bs_node *node = &l->g->nodes[n];
+    int32_t n_in, phase = 0;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i])
+            phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
+    for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
+        phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+    return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
+}
+
+static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
+{
+    for (int32_t r = 0; r < l->plan->n_regions; r++)
+        if (l->plan->region_domain[r] == top && l->region_phase[r] == phase && region_takes(l, r, domain, unit))
+            return r;
+    const int32_t region = region_open(l, top);
+    l->region_phase[region] = phase;
+    return region;
+}
+
 static void assign_home(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     l->home[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
+        l->phase[n] = phase_of(l, n, 0, 0);
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
+    l->phase[n] = phase_of(l, n, top, domain);
+    if (l->plan->domains[top].mixed)
+        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->home[n] = part_find(l, l->open[top], domain);
+    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
     close_read_regions(l, node, l->home[n]);

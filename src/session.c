@@ -339,7 +339,11 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     session->started_ns = bs_session_now(session);
     status = run_queue(session, error);
     session->pending = status == BS_OK;
-    session->broken = status != BS_OK && writes_states(session);
+    if (status != BS_OK) {
+        session->last = status;
+        session->state_valid = false;
+        session->broken = writes_states(session);
+    }
     return status;
 }
 
@@ -351,8 +355,7 @@ bs_status bs_wait(bs_session *session, bs_error *error)
     if (!session->pending)
         return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
-    session->stats.total_ns = bs_session_now(session) - session->started_ns;
-    session->stats.runs++;
+    bs_exec_ended(session, session->started_ns);
     if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
         session->pending = false;
         session->last = status;

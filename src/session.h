@@ -102,5 +102,7 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* exec.c */
 void bs_execute(bs_session *session);
+/* A run that began at `start` is over: counted, and recorded. */
+void bs_exec_ended(bs_session *session, uint64_t start);
 
 #endif

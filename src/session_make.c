@@ -159,9 +159,11 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
+    if (s->device)
+        slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
-                                 s->device ? s->device_memory + layout.slots : slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 slots, lanes, s->weights, s->device, s->on_device,
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))

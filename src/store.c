@@ -180,7 +180,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
-            s->lanes[i].stage = d->device ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
+            s->lanes[i].stage = d->stages ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
         }
     }
     s->base[0] = d->resident;

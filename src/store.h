@@ -83,7 +83,7 @@ typedef struct bs_store_desc {
     uint8_t *resident;
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
-    uint8_t *stages;
+    uint8_t *stages;      /* NULL: weights are prepared in their slots */
     uint64_t stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */

@@ -70,8 +70,8 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
         uint8_t *const place = slot + plan->prepared_offset;
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, s->device ? lane->stage : place);
-        if (s->device)
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
+        if (lane->stage)
             status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
     }
     return status;

@@ -54,9 +54,37 @@ static inline bool rig_intact(const rig *r)
            ag_intact(r->staging, r->sizes.staging) && ag_intact(r->slots, r->sizes.slots);
 }
 
+/* With BS_TEST_ON_DEVICE the same test runs on a GPU: what it asks of threads, tiers and convolutions means nothing there.
+ * A device serves one session; the oldest of some is closed for a new one. */
+#ifdef BS_TEST_ON_DEVICE
+#define AG_DEVICES 4
+
+static inline bs_device *ag_device(const bs_sizes *sizes, bs_error *error)
+{
+    static _Alignas(64) uint8_t memory[AG_DEVICES][1024];
+    static bs_device *devices[AG_DEVICES];
+    static int32_t next;
+    bs_arena arena;
+    const bs_cuda_desc desc = {.device_bytes = sizes->device, .pinned_bytes = sizes->pinned};
+    const int32_t at = next++ % AG_DEVICES;
+    bs_cuda_close(devices[at]);
+    bs_arena_init(&arena, "device", memory[at], sizeof memory[at]);
+    devices[at] = bs_cuda_open(&arena, &desc, error);
+    return devices[at];
+}
+#endif
+
 static inline bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
 {
     bs_arena arena;
+#ifdef BS_TEST_ON_DEVICE
+    bs_plan_desc there = {0};
+    if (desc)
+        there = *desc;
+    there.tier = BS_TIER_CUDA;
+    there.conv = BS_CONV_AUTO;
+    desc = &there;
+#endif
     memset(r, 0, sizeof *r);
     bs_arena_init(&arena, "plan", ag_plan_memory, sizeof ag_plan_memory);
     r->plan = bs_plan_create(&arena, g, desc, &r->error);
@@ -90,6 +118,11 @@ static inline bool rig_start(rig *r, const bs_session_desc *desc, int32_t paint)
         ag_arena(&r->memory.transient, "transient", ag_transient, sizeof ag_transient, r->sizes.transient, paint);
     r->staging = ag_arena(&r->memory.staging, "staging", ag_staging, sizeof ag_staging, r->sizes.staging, paint);
     r->slots = ag_arena(&r->memory.slots, "slots", ag_slots, sizeof ag_slots, r->sizes.slots, paint);
+#ifdef BS_TEST_ON_DEVICE
+    bs_session_desc there = *desc;
+    there.device = ag_device(&r->sizes, &r->error);
+    desc = &there;
+#endif
     r->session = bs_session_create(&r->memory, r->plan, desc, &r->error);
     return r->session != NULL;
 }

@@ -95,13 +95,38 @@ static inline bs_graph *net_begin(net *n)
     return n->graph;
 }
 
+#ifdef BS_TEST_ON_DEVICE
+/* One for each net, which is open one at a time; the last one's is closed for it. */
+static inline bs_device *net_device(const bs_plan *plan, bs_error *error)
+{
+    static BS_ALIGNED uint8_t memory[1024];
+    static bs_device *open;
+    bs_arena arena;
+    bs_sizes sizes;
+    bs_plan_sizes(plan, &sizes);
+    const bs_cuda_desc desc = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
+    bs_cuda_close(open);
+    bs_arena_init(&arena, "device", memory, sizeof memory);
+    open = bs_cuda_open(&arena, &desc, error);
+    return open;
+}
+#endif
+
 static inline int net_start(net *n, const bs_plan_desc *desc, const bs_weights *weights)
 {
     bs_session_desc s;
     memset(&s, 0, sizeof s);
     if (weights)
         s.weights = *weights;
+#ifdef BS_TEST_ON_DEVICE
+    bs_plan_desc there = *desc;
+    there.tier = BS_TIER_CUDA;
+    desc = &there;
+#endif
     n->plan = bs_plan_create(&n->memory.persistent, n->graph, desc, &n->error);
+#ifdef BS_TEST_ON_DEVICE
+    s.device = n->plan ? net_device(n->plan, &n->error) : NULL;
+#endif
     n->session = n->plan ? bs_session_create(&n->memory, n->plan, &s, &n->error) : NULL;
     return n->session != NULL;
 }

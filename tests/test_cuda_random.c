@@ -13,7 +13,7 @@ static against a;
 static flat_source source;
 
 typedef struct coverage {
-    int32_t graphs, plans, regions, in_tile, breadth, streamed, uses, lowered[BS_LOWER_COUNT];
+    int32_t graphs, plans, regions, mixed, in_tile, breadth, streamed, uses, lowered[BS_LOWER_COUNT];
 } coverage;
 
 static bs_graph *new_graph(void)
@@ -29,8 +29,9 @@ static bs_plan_desc random_desc(const bs_graph *g, int32_t turn)
     bs_plan_desc d = {.tier = BS_TIER_CUDA};
     d.order = turn % 3;
     d.lowering = check_below(BS_LOWER_COUNT);
+    d.in_place = rg_flip(30);
     d.patch_size = rg_flip(30) ? 4 * (1 + check_below(4)) : 0;
-    d.shared_bytes = rg_flip(30) ? BS_DEVICE_WORKSPACE + 1024 * check_below(16) : 0;
+    d.shared_bytes = rg_flip(50) ? BS_DEVICE_WORKSPACE + 256 * check_below(40) : 0;
     for (int32_t r = 1; r < g->n_routers && d.n_forces < 2; r++)
         if (rg_flip(10))
             d.forces[d.n_forces++] = (bs_force){g->routers[r].desc->name, check_below(g->routers[r].desc->paths)};
@@ -105,6 +106,8 @@ static void count_plan(coverage *c, const bs_plan *p)
     c->plans++;
     c->regions += p->n_regions > 0;
     c->breadth += p->n_regions == 0;
+    for (int32_t d = 1; d < p->graph->n_domains; d++)
+        c->mixed += p->domains[d].mixed && p->domains[d].order == BS_ORDER_DEPTH;
     c->lowered[p->desc.lowering]++;
     for (int32_t r = 1; r < p->graph->n_routers; r++)
         c->in_tile += p->routers[r].live && p->routers[r].in_tile;
@@ -177,8 +180,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
         wrong++;
     }
     check(wrong == 0, "%d random graphs with %s give on the device what their definition gives", c.graphs, rows);
-    printf("  plans %d: with regions %d, without %d, decisions in tiles %d, streamed %d with %d uses; lowerings %d %d %d %d %d\n", c.plans,
-           c.regions, c.breadth, c.in_tile, c.streamed, c.uses, c.lowered[0], c.lowered[1], c.lowered[2], c.lowered[3], c.lowered[4]);
+    printf("  plans %d: with regions %d, without %d, mixed %d, decisions in tiles %d, streamed %d with %d uses; lowerings %d %d %d %d %d\n", c.plans,
+           c.regions, c.breadth, c.mixed, c.in_tile, c.streamed, c.uses, c.lowered[0], c.lowered[1], c.lowered[2], c.lowered[3], c.lowered[4]);
     check(c.regions && c.breadth && c.streamed && c.uses, "they reach both orders, and streaming");
 }
 

@@ -403,6 +403,131 @@ static void test_two_sessions(void)
     net_close(&n);
 }
 
+/* Sessions with large and with small tiles on one device, the small ones made last. */
+static void test_tile_sizes(void)
+{
+    static uint8_t more_plans[8 << 20];
+    static float out2[NET_SIZE * NET_SIZE], before2[NET_SIZE * NET_SIZE];
+    const bs_plan_desc large = {.tier = BS_TIER_CUDA, .patch_size = 32}, small = {.tier = BS_TIER_CUDA, .patch_size = 8};
+    net other;
+    bs_arena plans;
+    memset(&n, 0, sizeof n);
+    bs_graph *g = net_graph(&n, 3);
+    bs_arena_init(&plans, "plans", more_plans, sizeof more_plans);
+    other = n;
+    other.plan = bs_plan_create(&plans, g, &small, &n.error);
+    if (!check(other.plan && net_plan(&n, g, &large), "two plans: %s", n.error.message))
+        return;
+    bs_plan_sizes(other.plan, &other.sizes);
+    check(n.plan->n_regions > 0 && n.plan->parts[n.plan->n_parts - 1].scratch_bytes + BS_DEVICE_WORKSPACE > 49152, "one has tiles beyond 48 KiB");
+    bool ok = net_open(&n, (int64_t)other.sizes.device, (int64_t)other.sizes.pinned) && net_start(&n);
+    bs_session_desc with = {.weights = bs_weights_from_table(&n.rig.table), .device = n.device};
+    other.session = ok ? bs_session_create(&n.memory, other.plan, &with, &n.error) : NULL;
+    net_input(net_in, 41);
+    ok = other.session && net_bind(&n, net_in, net_out, net_before, NET_SIZE, NET_SIZE) == BS_OK &&
+         net_bind(&other, net_in, out2, before2, NET_SIZE, NET_SIZE) == BS_OK && bs_run(n.session, &n.error) == BS_OK &&
+         bs_run(other.session, &n.error) == BS_OK;
+    check(ok, "both run: %s", n.error.message);
+    bs_session_close(other.session);
+    net_close(&n);
+}
+
+static bs_value mixed_branch(bs_graph *g, bs_value x, void *user)
+{
+    static char names[3][14][16];
+    const int32_t p = *(const int32_t *)user;
+    for (int32_t i = 0; i < 14; i++)
+        snprintf(names[p][i], sizeof names[p][i], "m%d.%d", p, i);
+    for (int32_t i = 0; i < 12; i++)
+        x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[p][i], .out = 4, .act = BS_RELU});
+    x = bs_pixel_shuffle(g, bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[p][12], .out = 16}), 2);
+    return bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[p][13], .out = 1});
+}
+
+/* Subnets that stay in shared memory but for their wide ends: the bodies of all paths are one launch. */
+static void test_mixed(void)
+{
+    static int32_t which[3] = {0, 1, 2};
+    const rig_how how = {.shared_bytes = BS_DEVICE_WORKSPACE + 20 * 1024, .tolerance = 2e-5};
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .shared_bytes = how.shared_bytes};
+    memset(&n, 0, sizeof n);
+    bs_graph *g = rig_begin(&n.rig, "narrow bodies, wide ends");
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE4(7, 1, 12, 12)), (bs_value){0});
+    const bs_value label = bs_rows(g, bs_input(g, "label", BS_I32, BS_SHAPE2(7, 1)), x);
+    const bs_route_desc by_label = {.name = "route", .protocol = BS_ROUTE_LABEL, .paths = 3};
+    const bs_router route = bs_route(g, label, (bs_value){0}, &by_label);
+    static const char *const names[3] = {"p0", "p1", "p2"};
+    static const int32_t labels[7] = {2, 0, 1, 0, 2, 2, 0};
+    bs_value out[3];
+    for (int32_t p = 0; p < 3; p++)
+        out[p] = bs_branch(g, route, p, names[p], x, mixed_branch, &which[p]);
+    bs_output(g, "y", bs_collect(g, bs_gather(g, route, out, (bs_value){0}, NULL)));
+    rig_give(&n.rig, "label", labels);
+    rig_agree(&n.rig, &how);
+    int32_t regions = 0, parts = 0;
+    if (check(net_plan(&n, g, &d), "its plan: %s", n.error.message))
+        for (int32_t k = 0; k < n.plan->n_parts; k++)
+            if (n.plan->parts[k].router) {
+                regions |= 1 << n.plan->parts[k].region;
+                parts++;
+            }
+    check(parts == 3 && regions && (regions & (regions - 1)) == 0, "%d bodies run in tiles of one launch", parts);
+}
+
+/* Pinned memory that the device reads where it is: the same bytes, less of the device's memory. */
+static void test_in_place(void)
+{
+    static float expected[NET_SIZE * NET_SIZE];
+    const bs_plan_desc in_place = {.tier = BS_TIER_CUDA, .in_place = 1};
+    net_input(net_in, 31);
+    check(net_make(&n, 3, &on_cuda, 0) && bs_run(n.session, &n.error) == BS_OK, "copied: %s", n.error.message);
+    const uint64_t copied = n.sizes.device;
+    memcpy(expected, net_out, sizeof expected);
+    net_close(&n);
+    memset(net_out, 0, sizeof net_out);
+    bool ok = net_make(&n, 3, &in_place, 0);
+    for (int32_t k = 0; ok && k < 3; k++)
+        ok = bs_run(n.session, &n.error) == BS_OK && memcmp(net_out, expected, sizeof expected) == 0;
+    check(ok && n.sizes.device < copied, "in place: the same bytes with %llu instead of %llu on the device", (unsigned long long)n.sizes.device,
+          (unsigned long long)copied);
+    net_close(&n);
+}
+
+/* A large layer on rows that no router made is cuBLAS's when its workspace is given. */
+static void test_cublas(void)
+{
+    static float in[300 * 128], out[2][300 * 160];
+    for (int32_t k = 0; k < 2; k++) {
+        memset(&n, 0, sizeof n);
+        bs_graph *g = rig_begin(&n.rig, "large layer");
+        const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(300, 128)), (bs_value){0});
+        bs_output(g, "y", bs_collect(g, bs_linear(g, rows, &(bs_linear_desc){.name = "l", .out = 160, .act = BS_SIGMOID})));
+        bs_arena opened;
+        bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
+        const bool planned = net_plan(&n, g, &on_cuda);
+        const bs_cuda_desc c = {.device_bytes = n.sizes.device + (k ? 65536 + 64 : 0), .pinned_bytes = n.sizes.pinned, .cublas_bytes = k ? 65536 : 0};
+        n.device = planned ? bs_cuda_open(&opened, &c, &n.error) : NULL;
+#ifdef BS_NO_CUBLAS
+        if (k == 1) {
+            check(!n.device && n.error.status == BS_ERROR_UNSUPPORTED, "%s", n.error.message);
+            return;
+        }
+#endif
+        cuda_rig r = {.seed = 99};
+        for (int32_t i = 0; i < 300 * 128; i++)
+            in[i] = rig_uniform(&r);
+        const bs_buffer x = {in, BS_F32, 2, {300, 128}, {0}}, y = {out[k], BS_F32, 2, {300, 160}, {0}};
+        bool ok = n.device && net_start(&n) && bs_bind(n.session, "x", &x, &n.error) == BS_OK && bs_bind(n.session, "y", &y, &n.error) == BS_OK;
+        for (int32_t run = 0; ok && run < 3; run++)
+            ok = bs_run(n.session, &n.error) == BS_OK;
+        check(ok, "%s: %s", k ? "cuBLAS" : "own kernel", n.error.message);
+        net_close(&n);
+    }
+    const bs_buffer shape = {NULL, BS_F32, 2, {300, 160}, {0}};
+    const double distance = rig_distance(&shape, out[1], out[0]);
+    check(distance <= 1e-5, "both give the same within rounding: %.2g", distance);
+}
+
 #ifdef BS_CUDA_CPU
 /* Launches do not depend on the number of branches. */
 static void test_launches(void)
@@ -528,6 +653,10 @@ int main(void)
     test_bad_data();
     test_submit();
     test_two_sessions();
+    test_tile_sizes();
+    test_mixed();
+    test_in_place();
+    test_cublas();
 #ifdef BS_CUDA_CPU
     test_launches();
     test_no_device();

@@ -191,6 +191,25 @@ make_clip 3 144 80
 computes "$out" --quality 70 --device cuda
 check "... it takes less memory than f32" [ "$bytes" -lt "$(number device_bytes)" ]
 
+# --- however it is launched, wherever memory is ----------------------------------------------------------
+
+make_clip 3 144 80
+computes "$plain" --quality 70 --device cuda
+for lowering in stream graph conditional host; do
+    same() {
+        computes "$out" --quality 70 --device cuda --lowering $lowering && cmp "$plain" "$out"
+    }
+    check "--lowering $lowering: the same bytes" same
+done
+shared() { # 1: as on a board whose GPU shares the CPU's memory
+    CUDA_CPU_INTEGRATED=1 computes "$out" --quality 70 --device cuda && cmp "$plain" "$out" && [ "$(number device_bytes)" -lt "$1" ]
+}
+if grep -q "CUDA on CPU" "$work/device"; then
+    computes "$out" --quality 70 --device cuda
+    bytes=$(number device_bytes)
+    check "memory that is shared is not held twice: the same bytes" shared "$bytes"
+fi
+
 # --- where it cannot -------------------------------------------------------------------------------------
 
 # without COMMAND...: as on a machine without a GPU; for the emulation and for CUDA.
@@ -220,6 +239,8 @@ silent() {
 check "... where there is a GPU it changes nothing" silent
 check "--device must be known" refuses 2 "expected cpu or cuda" --device gpu
 check "--half is for a GPU" refuses 2 "--half is for --device cuda" --half
+check "--lowering is for a GPU" refuses 2 "--lowering is for --device cuda" --lowering graph
+check "--lowering must be known" refuses 2 "expected auto, stream" --device cuda --lowering fast
 check "--fallback is for a GPU" refuses 2 "--fallback is for --device cuda" --device cpu --fallback
 check "another model's file is the model's error" refuses 1 "^video_sr: tests/checks.sh: " --device cuda --model tests/checks.sh
 check "too few slots are refused" refuses 1 "slots" --device cuda --slots 1

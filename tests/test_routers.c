@@ -617,8 +617,10 @@ static void test_budget(void)
             int32_t code = 0;
             *knob = share / 8.0;
             wrong += !against_run(&a, r.session);
+            bs_decision went;
+            bs_decision_get(r.session, r.plan->graph->routers[1].desc->name, &went);
             for (int32_t c = CELLS - 1; c >= 0; c--)
-                code = code * VARIANTS + r.session->root.decisions[1].chosen[c];
+                code = code * VARIANTS + went.chosen[c];
             const double *area = t.patches ? patch_area : one;
             const budget made = budget_of(losses, t.ints[0], area, code);
             wrong += !budget_holds(losses, t.ints[0], area, share / 8.0, code);
@@ -676,7 +678,11 @@ static void test_capacity_scales(void)
         sum += (double)y[i];
     check(ran && kept + d.dropped == 2 * ROWS && kept <= 80000 && sum == (double)kept,
           "capacity keeps %lld of %d choices, drops %lld", (long long)kept, 2 * ROWS, (long long)d.dropped);
+#ifdef BS_TEST_ON_DEVICE
+    (void)seconds; /* of the host, or of the emulation */
+#else
     check(seconds < 3, "%d rows by priority: %.2f s, no square of them", ROWS, seconds);
+#endif
     bs_session_close(rg_of.session);
 }
 

@@ -43,7 +43,8 @@ ifeq ($(CUDA),1)
 
   NVCCFLAGS ?= -O3 -lineinfo
   CUDA_CODE := $(foreach s,$(SMS),-gencode arch=compute_$(s),code=sm_$(s)) -gencode arch=compute_$(SM_HIGHEST),code=compute_$(SM_HIGHEST)
-  CUDA_COMPILE = $(NVCC) -std=c++14 -ccbin $(CXX) $(CUDA_CODE) -Xcompiler -Wall,-Wextra -Xptxas -warn-spills -I. -Isrc \
+  CUDA_AT_ONCE := $(if $(filter 10 11,$(CUDA_RELEASE)),,-t 0)
+  CUDA_COMPILE = $(NVCC) -std=c++14 -ccbin $(CXX) $(CUDA_CODE) $(CUDA_AT_ONCE) -Xcompiler -Wall,-Wextra -Xptxas -warn-spills -I. -Isrc \
     $(CUDA_CROSS) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(NVCCFLAGS)
 
   ifeq ($(TARGET_ARCH),$(HOST_ARCH))
@@ -73,7 +74,9 @@ endif
 ifeq ($(CUDA),emulated)
   EMULATOR_SOURCES := $(wildcard tests/cuda_cpu/*.cpp)
   CUDA_SOURCES += $(EMULATOR_SOURCES)
-  CUDA_CPPFLAGS += -DBS_CUDA_CPU -Itests/cuda_cpu
+  # Threads of a block: the thread sanitizer of clang follows 255 at most.
+  BS_CUDA_THREADS ?= $(if $(findstring thread,$(SANITIZE)),64,128)
+  CUDA_CPPFLAGS += -DBS_CUDA_CPU -DBS_CU_THREADS=$(BS_CUDA_THREADS) -Itests/cuda_cpu
   EMULATED = $(CXX) -std=c++14 -Wall -Wextra -Wno-unknown-pragmas -I. -Isrc $(CUDA_INCLUDES:%=-isystem %) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(CFLAGS)
   EMULATOR_SANITIZE := $(if $(findstring address,$(SANITIZE)),-DCUDA_CPU_ASAN) $(if $(findstring thread,$(SANITIZE)),-DCUDA_CPU_TSAN)
   CUDA_COMPILE = $(EMULATED) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer) -x c++

@@ -28,7 +28,8 @@ static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *erro
         return BS_OK;
     }
     at->staged = s->any_staged = true;
-    at->address = (uint64_t)(uintptr_t)(s->memory + s->layout.inputs + bs_device_input_place(c->plan, node));
+    const uint64_t copy = bs_device_input_place(c->plan, node);
+    at->address = c->plan->desc.in_place ? s->pinned_there + s->layout.inputs_pinned + copy : (uint64_t)(uintptr_t)s->memory + s->layout.inputs + copy;
     int64_t stride = 1;
     for (int32_t i = b->rank - 1; i >= 0; i--) {
         at->stride[i] = stride;
@@ -91,7 +92,7 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
 {
     bs_status status = BS_OK;
-    for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK; n++) {
+    for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK && !s->client->plan->desc.in_place; n++) {
         if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
             continue;
         uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);

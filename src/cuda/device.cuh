@@ -5,6 +5,10 @@
 
 #include "cuda/portable.cuh"
 
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
+
 struct bs_cu_device {
     bs_device base; /* first: what sessions see */
     int index;
@@ -13,6 +17,9 @@ struct bs_cu_device {
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
     bool integrated, conditional;
+#ifndef BS_NO_CUBLAS
+    cublasHandle_t cublas; /* NULL: not asked for */
+#endif
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -78,12 +85,36 @@ static void bs_cu_device_free(bs_cu_device *d)
 {
     if (d->stream)
         cudaStreamSynchronize(d->stream);
+#ifndef BS_NO_CUBLAS
+    if (d->cublas)
+        cublasDestroy(d->cublas);
+#endif
     if (d->own_memory && d->base.memory.base)
         cudaFree(d->base.memory.base); /* waits for the device, even where the call above failed */
     if (d->own_pinned && d->base.pinned.base)
         cudaFreeHost(d->base.pinned.base);
     if (d->own_stream && d->stream)
         cudaStreamDestroy(d->stream);
+}
+
+/* Its workspace is ours: captured in a graph it would grow, else. */
+static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *error)
+{
+#ifdef BS_NO_CUBLAS
+    (void)d, (void)bytes;
+    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)");
+#else
+    void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
+    if (!workspace)
+        return bs_fail_arena(error, &d->base.memory, bytes, "the workspace of cuBLAS");
+    if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
+        d->cublas = NULL;
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
+    }
+    if (cublasSetStream(d->cublas, d->stream) != CUBLAS_STATUS_SUCCESS || cublasSetWorkspace(d->cublas, workspace, (size_t)bytes) != CUBLAS_STATUS_SUCCESS)
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
+    return BS_OK;
+#endif
 }
 
 static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)
@@ -108,7 +139,7 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
         status = bs_cu_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream", error);
     if (status != BS_OK && d->own_stream)
         d->stream = NULL;
-    return status;
+    return status == BS_OK && desc->cublas_bytes ? bs_cu_device_cublas(d, desc->cublas_bytes, error) : status;
 }
 
 extern const bs_device_api bs_cu_api; /* session.cuh */

@@ -21,7 +21,7 @@ typedef cudaGraphConditionalHandle bs_cu_handle;
 typedef unsigned long long bs_cu_handle;
 #endif
 
-__global__ void bs_cu_anybody(const bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool mine = false;

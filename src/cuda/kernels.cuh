@@ -28,7 +28,7 @@
     X(attention) X(segment_spread) X(segment_reduce)
 
 /* They see all rows of a router at once: op_route.cuh. */
-#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack)
+#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack) X(look_ahead)
 
 #define BS_CU_KERNELS(X) BS_CU_STEP_KERNELS(X) BS_CU_DECISION_KERNELS(X)
 
@@ -38,7 +38,8 @@ enum {
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
         BS_CU_COUNT,
-    BS_CU_unsupported = BS_CU_COUNT /* of an op that is missing in the table */
+    BS_CU_unsupported = BS_CU_COUNT, /* of an op that is missing in the table */
+    BS_CU_cublas                     /* a linear that the host hands to cuBLAS */
 };
 
 #endif

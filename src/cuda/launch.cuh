@@ -65,12 +65,12 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
 /* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers
  * they want, and no more. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
     bs_cu_work w;
-    if (program.status[0] != 0) /* something failed before this launch: what it decided is not to be followed */
+    if (bs_cu_failed(program))
         return;
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (s)
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(const bs_cu_program program, int32_t first)
+template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -140,15 +140,14 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1) bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
     t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
     for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
-        const bool failed = __syncthreads_or(program.status[0] != 0) != 0; /* other blocks may be failing just now: all threads or none */
-        const bs_device_part *part = failed ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, piece, &t);
         if (!part)
             return;
         for (int32_t k = 0; k < part->count; k++)
@@ -157,7 +156,7 @@ __global__ void __launch_bounds__(256, 1) bs_cu_region(const bs_cu_program progr
 }
 
 /* Before a run: nothing has failed, nothing was counted, no cell was reached. */
-__global__ void bs_cu_begin(const bs_cu_program program, int32_t routers)
+__global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
     if (at < 2)

@@ -24,6 +24,7 @@ struct bs_cu_lowering {
     bs_device_step *steps;
     bs_device_operand *operands;
     int32_t n_steps, n_operands;
+    bool cublas;   /* large layers are its */
     bool overflow; /* a stride or an extent beyond 31 bits */
 };
 

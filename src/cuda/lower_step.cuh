@@ -148,6 +148,17 @@ static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
         bs_cu_add_in(l, s, r->knob);
 }
 
+static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    const bs_router_info *r = &l->graph->routers[l->plan->nodes[i->node].algorithm];
+    const int32_t score = bs_node_in(l->graph, &l->graph->nodes[i->node])[0];
+    s->kernel = BS_CU_look_ahead;
+    s->domain = l->graph->values[score].domain;
+    bs_cu_add_in(l, s, score);
+    s->p[0].i = r->max_paths_per_cell;
+    s->p[1].i = r->desc->paths;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -167,13 +178,18 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_FILL: bs_cu_step_fill(l, i, s); break;
     case BS_INSTR_REDUCE: bs_cu_step_reduce(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
-    case BS_INSTR_LOOK_AHEAD:
+    case BS_INSTR_LOOK_AHEAD: bs_cu_step_look_ahead(l, i, s); break;
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
-    if (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP)
+    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
+#ifndef BS_NO_CUBLAS
+    const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
+    if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
+        s->kernel = BS_CU_cublas;
+#endif
 }
 
 /* ----------------------------------------------------------------------------------------------- launches */
@@ -251,6 +267,8 @@ static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t fi
         int32_t count = 1;
         if (kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack) {
             bs_cu_launch_route(l, to, k);
+        } else if (kernel == BS_CU_look_ahead) {
+            bs_cu_add_launch(l, to, kernel, k, 1, 1);
         } else {
             while (k + count < end && l->steps[k + count].kernel == kernel)
                 count++;

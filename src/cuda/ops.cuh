@@ -13,6 +13,7 @@
 #include "cuda/op_linear.cuh"
 #include "cuda/op_lines.cuh"
 #include "cuda/op_matmul.cuh"
+#include "cuda/op_look_ahead.cuh"
 #include "cuda/op_move.cuh"
 #include "cuda/op_resize.cuh"
 #include "cuda/op_route.cuh"

@@ -14,13 +14,22 @@
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu.h"
+#define BS_CU_PEEK(word) __atomic_load_n(word, __ATOMIC_RELAXED)
 #else
 #include <cuda_runtime.h>
 #define BS_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
 #define BS_SHARED(type, name, dims) __shared__ type name dims
+/* A word that another block may be writing. */
+#define BS_CU_PEEK(word) (*(const volatile int32_t *)(word))
 #define BS_DYNAMIC_SHARED(type, name)                        \
     extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
     type *name = reinterpret_cast<type *>(bs_cu_dynamic)
+#endif
+/* An argument that is read where it lies: without that, taking its address copies it for every thread. */
+#if defined(__CUDACC__) && CUDART_VERSION >= 11070 && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700)
+#define BS_CU_ARGUMENT const __grid_constant__
+#else
+#define BS_CU_ARGUMENT const
 #endif
 #include <cuda_fp16.h>
 

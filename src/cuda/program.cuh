@@ -21,6 +21,7 @@ struct bs_cu_program {
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
+    float *guesses;        /* [BS_MAX_PATHS] of the last look_ahead */
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 
@@ -56,6 +57,13 @@ struct bs_cu_view {
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
+
+/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just now, so
+ * all threads of a block are told the same. */
+__device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
+{
+    return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
+}
 
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
 {

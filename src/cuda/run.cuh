@@ -58,10 +58,19 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const size_t width = 4 * (size_t)score->dim[0];
     bs_device_decision d;
     int32_t first, rows;
+    float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (!c->callbacks[l->callback].function)
         return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (status != BS_OK || rows == 0)
+        return status;
+    if (step->n_in > 1)
+        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
+    if (status == BS_OK && step->n_in > 1)
+        memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
+    if (status == BS_OK && isnan(knob))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": %s", info->desc->name, bs_status_text(BS_ERROR_DATA));
+    if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
                                            (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
@@ -85,6 +94,24 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
 }
 
+#ifndef BS_NO_CUBLAS
+static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    for (int32_t k = l->first; k < l->first + l->count; k++) {
+        const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
+        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+        const bs_node *node = &c->graph->nodes[step->node];
+        const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
+        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, s->memory + s->layout.weights + step->prepared,
+                                 c->domains[step->domain].count))
+            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
+    }
+    return bs_cu_launched(error);
+}
+#endif
+
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->device->stream;
@@ -93,6 +120,10 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
         status = bs_cu_ask(s, l, error);
     if (l->blocks == 0 || status != BS_OK)
         return status;
+#ifndef BS_NO_CUBLAS
+    if (l->kernel == BS_CU_cublas)
+        return bs_cu_run_cublas(s, l, error);
+#endif
     if (l->kernel == BS_CU_none)
         BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
                   l->count);

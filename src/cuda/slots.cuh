@@ -26,7 +26,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
-    *place = (uint64_t)(uintptr_t)weights;
+    *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
                                        cudaMemcpyHostToDevice, s->device->stream),
                        "telling the device where weights are", error);
@@ -51,6 +51,16 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
     memcpy(counts, told + 2, (size_t)d.paths * sizeof *counts);
     *node = told[0] ? told[1] : *node;
     return (bs_status)told[0];
+}
+
+static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
+{
+    const size_t bytes = (size_t)s->client->graph->routers[router].desc->paths * sizeof *margins;
+    float *told = reinterpret_cast<float *>(s->pinned + s->layout.learned);
+    const bs_status status = bs_cu_fetch(s, told, s->program.guesses, bytes, error);
+    if (status == BS_OK)
+        memcpy(margins, told, bytes);
+    return status;
 }
 
 static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)

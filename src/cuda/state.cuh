@@ -13,6 +13,7 @@ struct bs_device_session {
     bs_device_layout layout;
     uint8_t *memory; /* on the device */
     uint8_t *pinned;
+    uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
@@ -65,12 +66,14 @@ static void bs_cu_session_program(bs_device_session *s)
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
     p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
     p->decisions = s->memory + l->decisions;
+    p->guesses = reinterpret_cast<float *>(s->memory + l->guesses);
     p->contexts = s->memory + l->contexts;
     p->context_bytes = l->context_bytes;
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
 }
 
-/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. */
+/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all: the
+ * limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
     uint64_t most = 0;
@@ -84,7 +87,8 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     if (s->shared > (uint64_t)s->device->shared_bytes)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
                        (unsigned long long)s->shared, s->device->shared_bytes);
-    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)s->shared),
+    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             s->device->shared_bytes),
                        "asking for shared memory", error);
 }
 
@@ -116,7 +120,11 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->threads = BS_CU_THREADS;
     s->lowering = client->plan->desc.lowering;
     bs_cu_session_program(s);
+    void *there = NULL;
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaHostGetDevicePointer(&there, pinned, 0), "finding pinned memory on the device", error);
+    s->pinned_there = (uint64_t)(uintptr_t)there;
     if (status == BS_OK)
         status = bs_cu_session_carve(s, error);
     if (status == BS_OK)

@@ -85,6 +85,9 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.layout = &s->layout;
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
+#ifndef BS_NO_CUBLAS
+    l.cublas = s->device->cublas != NULL;
+#endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
     if (status == BS_OK)
