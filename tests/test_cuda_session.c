@@ -403,6 +403,32 @@ static void test_two_sessions(void)
     net_close(&n);
 }
 
+/* What is kept in f16 is rounded to the nearest, ties to even: exactly. */
+static void test_half_rounds(void)
+{
+    enum { ROWS = 64, WIDTH = 16 };
+    static float in[ROWS * WIDTH], out[ROWS * WIDTH];
+    const bs_plan_desc half = {.tier = BS_TIER_CUDA, .half = 1};
+    int32_t wrong = 0, inexact = 0;
+    memset(&n, 0, sizeof n);
+    bs_graph *g = rig_begin(&n.rig, "rounded");
+    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, WIDTH)), (bs_value){0});
+    bs_output(g, "y", bs_collect(g, bs_affine(g, bs_affine(g, rows, 1, 0), 1, 0)));
+    cuda_rig r = {.seed = 77};
+    for (int32_t i = 0; i < ROWS * WIDTH; i++)
+        in[i] = i % 2 ? rig_uniform(&r) * 8 : 1.0f + (float)(2 * i + 1) / 2048.0f; /* halfway between two */
+    const bs_buffer x = {in, BS_F32, 2, {ROWS, WIDTH}, {0}}, y = {out, BS_F32, 2, {ROWS, WIDTH}, {0}};
+    const bool ok = net_plan(&n, g, &half) && net_open(&n, 0, 0) && net_start(&n) && bs_bind(n.session, "x", &x, &n.error) == BS_OK &&
+                    bs_bind(n.session, "y", &y, &n.error) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+    for (int32_t i = 0; i < ROWS * WIDTH; i++) {
+        const float expected = bs_f16_to_f32(bs_f32_to_f16(in[i]));
+        wrong += memcmp(&out[i], &expected, 4) != 0;
+        inexact += expected != in[i];
+    }
+    check(ok && wrong == 0 && inexact > ROWS, "%d values kept in f16, %d of them rounded: %d wrong", ROWS * WIDTH, inexact, wrong);
+    net_close(&n);
+}
+
 /* Sessions with large and with small tiles on one device, the small ones made last. */
 static void test_tile_sizes(void)
 {
@@ -653,6 +679,7 @@ int main(void)
     test_bad_data();
     test_submit();
     test_two_sessions();
+    test_half_rounds();
     test_tile_sizes();
     test_mixed();
     test_in_place();
