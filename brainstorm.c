@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8d36e878cdf129184f2888021750fda645ff714b024de658db49ec48c3983734
+ * sha256 of the parts: f4780192238ad71baef1b8ba44989ecf7a1de37e1f7716f121d6ab173c8703a5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21381,8 +21381,6 @@ static int32_t count_operands(const bs_plan *p)
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
         if (p->instrs[i].kind != BS_INSTR_REGION)
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
-        if (p->instrs[i].kind == BS_INSTR_ROUTE)
-            count += p->graph->n_nodes > 64 ? 64 : p->graph->n_nodes; /* prices that are read */
     }
     return count;
 }
@@ -21431,7 +21429,7 @@ static uint64_t asked_bytes(const bs_plan *p)
     return most;
 }
 
-/* What the backend carves for itself (cuda/session.cuh). */
+/* What the backend carves for itself (cuda/state.cuh). */
 static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
 {
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;

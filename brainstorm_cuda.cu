@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dd9aa488d1677a0b7a3a5a21024758981e5d74ea2ba7ce2c1165c12b3657bdbf
+ * sha256 of the parts: a59f701c339b337dc80068f6581381890bebf7e1db02fe97fa88a2c7090c43fd
  */
 #include "brainstorm.h"
 
@@ -7539,7 +7539,7 @@ static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 }
 
 /* Rows that are found in a root value by their place in it. */
-static void bs_cu_seen(bs_cu_lowering *l, const bs_device_operand *root, bool image, bs_device_operand *o)
+static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_operand *o)
 {
     const int32_t first = image ? 0 : 1;
     o->dtype = root->dtype;
@@ -7548,7 +7548,6 @@ static void bs_cu_seen(bs_cu_lowering *l, const bs_device_operand *root, bool im
     o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
     for (int32_t i = 0; i < o->rank && i + first < BS_MAX_RANK; i++)
         o->stride[i] = root->stride[i + first];
-    (void)l;
 }
 
 /* The operand that `value` is a view of, seen with the view's extents (which o has). */
@@ -7559,7 +7558,7 @@ static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o
         if (!bs_cu_is(l, node, &bs_op_scatter)) {
             bs_device_operand root;
             bs_cu_root(l, from, &root);
-            bs_cu_seen(l, &root, bs_cu_is(l, node, &bs_op_patches), o);
+            bs_cu_seen(&root, bs_cu_is(l, node, &bs_op_patches), o);
             return;
         }
         value = from;
@@ -7612,7 +7611,7 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
     }
     bs_cu_root(l, target, &root);
     bs_cu_extent(l, value, o);
-    bs_cu_seen(l, &root, o->rank == 3 && root.rank == 3, o);
+    bs_cu_seen(&root, o->rank == 3 && root.rank == 3, o);
     o->domain = (int16_t)domain;
     o->margin = l->plan->values[target].margin;
 }
@@ -8600,7 +8599,7 @@ static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uin
 /* ==== end src/cuda/state.cuh ================================================================== */
 
 /* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
-static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *error)
+static void bs_cu_locate(bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;
     const bs_buffer *b = &c->bound[node];
@@ -8608,18 +8607,18 @@ static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *erro
     cudaPointerAttributes known;
     memset(at, 0, sizeof *at);
     if (!b->data)
-        return BS_OK;
+        return;
     for (int32_t i = 0; i < b->rank; i++)
         at->stride[i] = b->stride[i];
     at->address = (uint64_t)(uintptr_t)b->data;
     if (c->state[node] == b->data)
-        return BS_OK; /* the session's own */
+        return; /* the session's own */
     memset(&known, 0, sizeof known);
     if (cudaPointerGetAttributes(&known, b->data) != cudaSuccess)
         cudaGetLastError(); /* older toolkits call ordinary memory an error */
     else if (known.type != cudaMemoryTypeUnregistered && known.devicePointer) {
         at->address = (uint64_t)(uintptr_t)known.devicePointer;
-        return BS_OK;
+        return;
     }
     at->staged = s->any_staged = true;
     const uint64_t copy = bs_device_input_place(c->plan, node);
@@ -8629,8 +8628,6 @@ static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *erro
         at->stride[i] = stride;
         stride *= b->dim[i];
     }
-    (void)error;
-    return BS_OK;
 }
 
 static size_t bs_cu_bound_bytes(const bs_buffer *b)
@@ -8766,14 +8763,19 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
                        "copying tables to the device", error);
 }
 
+/* Where a router's decision lies, as the tables say. */
+static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
+{
+    return reinterpret_cast<const bs_device_decision *>(s->pinned + s->layout.tables_pinned + s->layout.decisions_at) + router;
+}
+
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
     uint8_t *tables = s->pinned + s->layout.tables_pinned;
-    bs_status status = BS_OK;
     s->lowered = s->any_staged = false;
-    for (int32_t n = 1; n < c->graph->n_nodes && status == BS_OK; n++)
-        status = bs_cu_locate(s, n, error);
+    for (int32_t n = 1; n < c->graph->n_nodes; n++)
+        bs_cu_locate(s, n);
     bs_cu_lowering l;
     memset(&l, 0, sizeof l);
     l.client = c;
@@ -8787,8 +8789,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
-    if (status == BS_OK)
-        status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
+    bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s, tables);
@@ -8818,14 +8819,12 @@ static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, s
 static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
 {
     const bs_domain *d = &s->client->graph->domains[domain];
-    bs_device_decision made;
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
     *rows = s->client->domains[domain].count;
     *first = 0;
     if (d->kind != BS_DOMAIN_PATH)
         return BS_OK;
-    bs_device_decision_place(s->client->plan, d->router, &made);
-    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + made.offsets + 4 * (size_t)d->path, 8, error);
+    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
     *first = told[0];
     *rows = told[1] - told[0];
     return status;
@@ -8854,7 +8853,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
     const size_t width = 4 * (size_t)score->dim[0];
-    bs_device_decision d;
+    const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
     int32_t first, rows;
     float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
@@ -8886,10 +8885,9 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
         status = BS_ERROR_DATA;
     if (status != BS_OK)
         return bs_fail(error, status, "route \"%s\": %s", info->desc->name, bs_status_text(status));
-    bs_device_decision_place(c->plan, l->callback, &d);
-    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d.chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
+    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
                          "copying an answer to the device", error);
-    return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
+    return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
 #ifndef BS_NO_CUBLAS
@@ -9142,12 +9140,13 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
 /* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
 static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
 {
+    const bool wanted = s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+    if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
+        return false;
     for (int32_t k = 0; k < s->launches.count; k++)
         if (s->launches.list[k].callback)
             return false;
-    if (bs_plan_streams(s->client->plan) || s->no_graph)
-        return false;
-    return s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+    return true;
 }
 
 static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
@@ -9233,20 +9232,19 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
 /* The status of the run so far, then the counts. */
 static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node, bs_error *error)
 {
-    bs_device_decision d;
+    const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_device_decision_place(s->client->plan, router, &d);
     bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->device->stream),
                                    "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d.counts, (size_t)d.paths * sizeof *told,
+        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts, (size_t)d->paths * sizeof *told,
                                              cudaMemcpyDeviceToHost, s->device->stream),
                              "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
         return status;
-    memcpy(counts, told + 2, (size_t)d.paths * sizeof *counts);
+    memcpy(counts, told + 2, (size_t)d->paths * sizeof *counts);
     *node = told[0] ? told[1] : *node;
     return (bs_status)told[0];
 }
@@ -9380,15 +9378,14 @@ static void bs_cu_tell(bs_device_session *s)
     const bs_device_client *c = s->client;
     const uint8_t *results = s->pinned + s->layout.results;
     for (int32_t r = 1; r < c->graph->n_routers; r++) {
-        bs_device_decision d;
-        bs_device_decision_place(c->plan, r, &d);
-        if (!d.live)
+        const bs_device_decision *d = bs_cu_decision_at(s, r);
+        if (!d->live)
             continue;
-        const int32_t top = bs_plan_top_domain(c->graph, d.domain);
+        const int32_t top = bs_plan_top_domain(c->graph, d->domain);
         memset(c->counts + (size_t)r * BS_MAX_PATHS, 0, BS_MAX_PATHS * sizeof *c->counts);
-        memcpy(c->counts + (size_t)r * BS_MAX_PATHS, results + d.sums, (size_t)d.paths * sizeof *c->counts);
-        memcpy(&c->dropped[r], results + d.dropped, sizeof c->dropped[r]);
-        memcpy(c->chosen[r], results + d.top, (size_t)c->domains[top].count);
+        memcpy(c->counts + (size_t)r * BS_MAX_PATHS, results + d->sums, (size_t)d->paths * sizeof *c->counts);
+        memcpy(&c->dropped[r], results + d->dropped, sizeof c->dropped[r]);
+        memcpy(c->chosen[r], results + d->top, (size_t)c->domains[top].count);
     }
 }
 
@@ -9398,11 +9395,11 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     *node = 0;
     if (status != BS_OK)
         return status;
-    for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
+    const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
+    for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run has nothing to give */
         if (bs_cu_writes(s, n))
             bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
     bs_cu_tell(s);
-    const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
     *node = said[0] != 0 ? said[1] : 0;
     return (bs_status)said[0];
 }

@@ -138,8 +138,6 @@ static int32_t count_operands(const bs_plan *p)
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
         if (p->instrs[i].kind != BS_INSTR_REGION)
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
-        if (p->instrs[i].kind == BS_INSTR_ROUTE)
-            count += p->graph->n_nodes > 64 ? 64 : p->graph->n_nodes; /* prices that are read */
     }
     return count;
 }
@@ -188,7 +186,7 @@ static uint64_t asked_bytes(const bs_plan *p)
     return most;
 }
 
-/* What the backend carves for itself (cuda/session.cuh). */
+/* What the backend carves for itself (cuda/state.cuh). */
 static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
 {
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;

@@ -5,7 +5,7 @@
 #   CUDA_HOME      the toolkit [/usr/local/cuda]
 #   SMS            architectures, one after the other [87 90 110]
 #   CXX            the host compiler that nvcc uses [c++]: an older toolkit wants an older one
-#   CUDA_AARCH64   a folder with NVIDIA's libcudart.so.N for aarch64: linked and run with instead of a stub
+#   CUDA_AARCH64   a folder with NVIDIA's libcudart.so.N for aarch64: linked and run with instead of a stand-in
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build/cuda-build}" CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" SMS="${SMS:-87 90 110}" MAKE="${MAKE:-make}"
@@ -232,7 +232,7 @@ if have aarch64-linux-gnu-g++ && [ "$(uname -m)" != aarch64 ]; then
     libraries=$arm/cuda-stubs
     [ -d "$libraries" ] || libraries=$(ls -d "$CUDA_HOME"/targets/*/lib | head -n 1)
     check "aarch64: a misspelt name is refused" refuses_misspelt aarch64-linux-gnu-gcc "$libraries"
-    if [ -n "${CUDA_AARCH64:-}" ]; then # a real libcudart before the stub; cuBLAS is half a gigabyte
+    if [ -n "${CUDA_AARCH64:-}" ]; then # NVIDIA's libcudart before the stand-in; cuBLAS is half a gigabyte
         mkdir -p "$BUILD/real" && cp "$CUDA_AARCH64"/libcudart.so.* "$BUILD/real/" &&
             ln -sf "$(basename "$(ls "$BUILD"/real/libcudart.so.* | head -n 1)")" "$BUILD/real/libcudart.so"
         libraries="$BUILD/real:$libraries"

@@ -6,7 +6,7 @@
 #include "cuda/state.cuh"
 
 /* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
-static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *error)
+static void bs_cu_locate(bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;
     const bs_buffer *b = &c->bound[node];
@@ -14,18 +14,18 @@ static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *erro
     cudaPointerAttributes known;
     memset(at, 0, sizeof *at);
     if (!b->data)
-        return BS_OK;
+        return;
     for (int32_t i = 0; i < b->rank; i++)
         at->stride[i] = b->stride[i];
     at->address = (uint64_t)(uintptr_t)b->data;
     if (c->state[node] == b->data)
-        return BS_OK; /* the session's own */
+        return; /* the session's own */
     memset(&known, 0, sizeof known);
     if (cudaPointerGetAttributes(&known, b->data) != cudaSuccess)
         cudaGetLastError(); /* older toolkits call ordinary memory an error */
     else if (known.type != cudaMemoryTypeUnregistered && known.devicePointer) {
         at->address = (uint64_t)(uintptr_t)known.devicePointer;
-        return BS_OK;
+        return;
     }
     at->staged = s->any_staged = true;
     const uint64_t copy = bs_device_input_place(c->plan, node);
@@ -35,8 +35,6 @@ static bs_status bs_cu_locate(bs_device_session *s, int32_t node, bs_error *erro
         at->stride[i] = stride;
         stride *= b->dim[i];
     }
-    (void)error;
-    return BS_OK;
 }
 
 static size_t bs_cu_bound_bytes(const bs_buffer *b)

@@ -221,12 +221,13 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
 /* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
 static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
 {
+    const bool wanted = s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+    if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
+        return false;
     for (int32_t k = 0; k < s->launches.count; k++)
         if (s->launches.list[k].callback)
             return false;
-    if (bs_plan_streams(s->client->plan) || s->no_graph)
-        return false;
-    return s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+    return true;
 }
 
 static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)

@@ -125,7 +125,7 @@ static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 }
 
 /* Rows that are found in a root value by their place in it. */
-static void bs_cu_seen(bs_cu_lowering *l, const bs_device_operand *root, bool image, bs_device_operand *o)
+static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_operand *o)
 {
     const int32_t first = image ? 0 : 1;
     o->dtype = root->dtype;
@@ -134,7 +134,6 @@ static void bs_cu_seen(bs_cu_lowering *l, const bs_device_operand *root, bool im
     o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
     for (int32_t i = 0; i < o->rank && i + first < BS_MAX_RANK; i++)
         o->stride[i] = root->stride[i + first];
-    (void)l;
 }
 
 /* The operand that `value` is a view of, seen with the view's extents (which o has). */
@@ -145,7 +144,7 @@ static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o
         if (!bs_cu_is(l, node, &bs_op_scatter)) {
             bs_device_operand root;
             bs_cu_root(l, from, &root);
-            bs_cu_seen(l, &root, bs_cu_is(l, node, &bs_op_patches), o);
+            bs_cu_seen(&root, bs_cu_is(l, node, &bs_op_patches), o);
             return;
         }
         value = from;
@@ -198,7 +197,7 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
     }
     bs_cu_root(l, target, &root);
     bs_cu_extent(l, value, o);
-    bs_cu_seen(l, &root, o->rank == 3 && root.rank == 3, o);
+    bs_cu_seen(&root, o->rank == 3 && root.rank == 3, o);
     o->domain = (int16_t)domain;
     o->margin = l->plan->values[target].margin;
 }

@@ -20,14 +20,12 @@ static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, s
 static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
 {
     const bs_domain *d = &s->client->graph->domains[domain];
-    bs_device_decision made;
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
     *rows = s->client->domains[domain].count;
     *first = 0;
     if (d->kind != BS_DOMAIN_PATH)
         return BS_OK;
-    bs_device_decision_place(s->client->plan, d->router, &made);
-    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + made.offsets + 4 * (size_t)d->path, 8, error);
+    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
     *first = told[0];
     *rows = told[1] - told[0];
     return status;
@@ -56,7 +54,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
     const size_t width = 4 * (size_t)score->dim[0];
-    bs_device_decision d;
+    const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
     int32_t first, rows;
     float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
@@ -88,10 +86,9 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
         status = BS_ERROR_DATA;
     if (status != BS_OK)
         return bs_fail(error, status, "route \"%s\": %s", info->desc->name, bs_status_text(status));
-    bs_device_decision_place(c->plan, l->callback, &d);
-    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d.chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
+    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
                          "copying an answer to the device", error);
-    return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d.gates, gates, 4 * (size_t)rows, error) : status;
+    return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
 #ifndef BS_NO_CUBLAS

@@ -113,15 +113,14 @@ static void bs_cu_tell(bs_device_session *s)
     const bs_device_client *c = s->client;
     const uint8_t *results = s->pinned + s->layout.results;
     for (int32_t r = 1; r < c->graph->n_routers; r++) {
-        bs_device_decision d;
-        bs_device_decision_place(c->plan, r, &d);
-        if (!d.live)
+        const bs_device_decision *d = bs_cu_decision_at(s, r);
+        if (!d->live)
             continue;
-        const int32_t top = bs_plan_top_domain(c->graph, d.domain);
+        const int32_t top = bs_plan_top_domain(c->graph, d->domain);
         memset(c->counts + (size_t)r * BS_MAX_PATHS, 0, BS_MAX_PATHS * sizeof *c->counts);
-        memcpy(c->counts + (size_t)r * BS_MAX_PATHS, results + d.sums, (size_t)d.paths * sizeof *c->counts);
-        memcpy(&c->dropped[r], results + d.dropped, sizeof c->dropped[r]);
-        memcpy(c->chosen[r], results + d.top, (size_t)c->domains[top].count);
+        memcpy(c->counts + (size_t)r * BS_MAX_PATHS, results + d->sums, (size_t)d->paths * sizeof *c->counts);
+        memcpy(&c->dropped[r], results + d->dropped, sizeof c->dropped[r]);
+        memcpy(c->chosen[r], results + d->top, (size_t)c->domains[top].count);
     }
 }
 
@@ -131,11 +130,11 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     *node = 0;
     if (status != BS_OK)
         return status;
-    for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
+    const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
+    for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run has nothing to give */
         if (bs_cu_writes(s, n))
             bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
     bs_cu_tell(s);
-    const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
     *node = said[0] != 0 ? said[1] : 0;
     return (bs_status)said[0];
 }

@@ -35,20 +35,19 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
 /* The status of the run so far, then the counts. */
 static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node, bs_error *error)
 {
-    bs_device_decision d;
+    const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_device_decision_place(s->client->plan, router, &d);
     bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->device->stream),
                                    "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d.counts, (size_t)d.paths * sizeof *told,
+        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts, (size_t)d->paths * sizeof *told,
                                              cudaMemcpyDeviceToHost, s->device->stream),
                              "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
         return status;
-    memcpy(counts, told + 2, (size_t)d.paths * sizeof *counts);
+    memcpy(counts, told + 2, (size_t)d->paths * sizeof *counts);
     *node = told[0] ? told[1] : *node;
     return (bs_status)told[0];
 }

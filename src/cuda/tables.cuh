@@ -69,14 +69,19 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
                        "copying tables to the device", error);
 }
 
+/* Where a router's decision lies, as the tables say. */
+static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
+{
+    return reinterpret_cast<const bs_device_decision *>(s->pinned + s->layout.tables_pinned + s->layout.decisions_at) + router;
+}
+
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
     uint8_t *tables = s->pinned + s->layout.tables_pinned;
-    bs_status status = BS_OK;
     s->lowered = s->any_staged = false;
-    for (int32_t n = 1; n < c->graph->n_nodes && status == BS_OK; n++)
-        status = bs_cu_locate(s, n, error);
+    for (int32_t n = 1; n < c->graph->n_nodes; n++)
+        bs_cu_locate(s, n);
     bs_cu_lowering l;
     memset(&l, 0, sizeof l);
     l.client = c;
@@ -90,8 +95,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
-    if (status == BS_OK)
-        status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
+    bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s, tables);
