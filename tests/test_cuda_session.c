@@ -303,7 +303,12 @@ static void test_bad_data(void)
     net_input(net_in, 1);
     check(bs_run(n.session, &n.error) == BS_OK && bs_state_valid(n.session), "a good run");
     net_in[5] = NAN;
+    memset(net_out, 0x55, sizeof net_out);
     check(bs_run(n.session, &n.error) == BS_ERROR_DATA && strstr(n.error.message, "route"), "NaN scores: %s", n.error.message);
+    int32_t touched = 0;
+    for (size_t i = 0; i < sizeof net_out; i++)
+        touched += ((const uint8_t *)net_out)[i] != 0x55;
+    check(touched == 0, "its output is left alone: %d bytes are not", touched);
     check(!bs_state_valid(n.session), "its state is not valid");
     net_input(net_in, 1);
     check(bs_run(n.session, &n.error) == BS_ERROR_DATA, "%s", n.error.message);
