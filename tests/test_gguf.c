@@ -190,6 +190,18 @@ static void test_files(void)
     bs_status status = use_model(bs_model_open_file(&arena, &platform, "tiny.gguf", &error), &arena, &error);
     expect("", "a file gives the same model", status, BS_OK, &error);
     report("", "closing the model closes its file", n_open == 0, "it is open");
+    static uint8_t record[TINY_MAIN_BYTES];
+    bs_record at;
+    tiny_write(&f, PAGES);
+    arena.used = 0;
+    bs_model *model = bs_model_open_file(&arena, &platform, "tiny.gguf", &error);
+    const bs_weights w = bs_model_weights(model);
+    status = w.record(w.user, 0, &at) == BS_OK ? w.fetch(w.user, at.offset, record, sizeof record) : BS_ERROR_DATA;
+    report("", "a platform that forgets nothing streams", status == BS_OK && memcmp(record, f.bytes + at.offset, sizeof record) == 0, "it does not");
+    s.fail_at = s.reads;
+    report("", "and says what fails", w.fetch(w.user, at.offset, record, sizeof record) == BS_ERROR_IO, "it does not");
+    s.fail_at = -1;
+    bs_model_close(model);
     arena.used = 0;
     const bool none = !bs_model_open_file(&arena, &platform, "other.gguf", &error) && error.status == BS_ERROR_IO;
     report("", "a file that is not there is an error", none && arena.used == 0, error.message);
