@@ -4,7 +4,7 @@
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
-#include "base.h"
+#include "debug.h"
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -86,6 +86,7 @@ typedef struct bs_router_info {
 #define BS_MAX_DIMS 512
 
 struct bs_graph {
+    uint32_t mark;
     bs_status status;
     bs_error error;
     int32_t max_nodes, max_values, max_text, max_operands;
