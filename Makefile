@@ -57,6 +57,7 @@ LINK = $(if $(CUDA),$(CXX),$(CC)) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(CUDA_LD
 LDLIBS := -lm -lpthread
 
 include tools/cuda.mk
+include tools/coverage.mk
 
 VERSION := $(shell sed -n 's/^\#define BS_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' brainstorm.h | paste -sd. -)
 
@@ -121,7 +122,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size \
+.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -133,6 +134,7 @@ help:
 	@echo 'make test-asan    the tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
 	@echo 'make test-tsan    the tests with the thread sanitizer'
 	@echo 'make test-aarch64 the tests cross-built, under qemu'
+	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model.c: the ones these leave out there)'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
@@ -215,6 +217,10 @@ test-tsan:
 
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200
+
+# Branches of src/ that the tests take; tools/coverage.mk has the build.
+coverage:
+	@BUILD=build/coverage MAKE='$(MAKE)' PYTHON='$(PYTHON)' TEST='$(TEST)' FILES='$(FILES)' sh tests/coverage.sh
 
 # Whether the tests of the CUDA backend notice faults that are planted (NAMES="stale-graph": only these).
 mutants-cuda:
