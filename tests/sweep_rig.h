@@ -62,7 +62,7 @@ static inline double sweep_ms(void)
 typedef enum sweep_arena { IN_MODEL, IN_GRAPH, IN_PLAN, IN_PERSISTENT, IN_TRANSIENT, IN_STAGING, IN_SLOTS, SWEEP_ARENAS } sweep_arena;
 static const char *const sweep_arena_names[SWEEP_ARENAS] = {"model", "graph", "plan", "persistent", "transient", "staging", "slots"};
 
-enum { SWEEP_POOL = 131072, SWEEP_GUARD = 256, SWEEP_ROOM = SWEEP_POOL + 2 * SWEEP_GUARD, SWEEP_BUFFERS = 16, SWEEP_BUFFER = 2048, SWEEP_RUNS = 2 };
+enum { SWEEP_POOL = 65536, SWEEP_GUARD = 256, SWEEP_ROOM = SWEEP_POOL + 2 * SWEEP_GUARD, SWEEP_BUFFERS = 16, SWEEP_BUFFER = 2048, SWEEP_RUNS = 2 };
 
 static _Alignas(4096) uint8_t sweep_pools[SWEEP_ARENAS][SWEEP_ROOM];
 static _Alignas(64) uint8_t sweep_buffers[SWEEP_BUFFERS][SWEEP_BUFFER + SWEEP_GUARD];
