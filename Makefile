@@ -122,7 +122,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size \
+.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -135,6 +135,7 @@ help:
 	@echo 'make test-tsan    the tests with the thread sanitizer'
 	@echo 'make test-aarch64 the tests cross-built, under qemu'
 	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model.c: the ones these leave out there)'
+	@echo 'make sweep        every cut, flip, arena too small and call that fails: minutes (tests take a part of them)'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
@@ -211,6 +212,17 @@ test:
 SANITIZED = CFLAGS='-O2 -g'
 test-asan test-ubsan:
 	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/asan' SANITIZE=address,undefined TIMEOUT=600 $(SANITIZED)
+
+# The tests that take a part of their cases only, with all of them.
+SWEEPS := $(basename $(notdir $(wildcard tests/test_sweep_*.c)))
+CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(wildcard tests/test_cuda_sweep.c))))
+SWEEP_PROGRAMS := $(SWEEPS:%=$(BUILD_ROOT)/asan/tests/%)
+CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/cuda-emulated/asan/tests/%)
+sweep:
+	@$(MAKE) --no-print-directory $(SWEEP_PROGRAMS) BUILD='$(BUILD_ROOT)/asan' SANITIZE=address,undefined $(SANITIZED)
+	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated BUILD='$(BUILD_ROOT)/cuda-emulated/asan' \
+	  SANITIZE=address,undefined $(SANITIZED),echo '$(CUDA_OBSTACLE)')
+	@sh tests/sweep.sh $(SWEEP_PROGRAMS) $(CUDA_SWEEP_PROGRAMS)
 
 test-tsan:
 	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/tsan' SANITIZE=thread TIMEOUT=900 $(SANITIZED)

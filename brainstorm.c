@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 004133134b40050b03cadffa21559640d4bb2ed27766f75be7bc7fa4fe3c84ef
+ * sha256 of the parts: b5d64817a14d6dd7a8388ee540a815661922c01a4ca0cfcd7dc42be70ec510d3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -180,6 +180,7 @@ bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
 {
     const uint64_t available = arena ? arena->size - arena->used : 0;
+    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
     const char *name = arena && arena->name ? arena->name : "?";
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);
@@ -7856,15 +7857,15 @@ struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
@@ -8062,8 +8063,8 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands;
-    uint64_t at_nodes, at_values, at_operands, at_text, bytes;
+    int32_t nodes, values, text, operands, domains;
+    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
 } bs_graph_layout;
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
@@ -8077,10 +8078,12 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
     if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
         return false;
     l->operands = l->nodes * 4;
+    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
     l->at_nodes = bs_align_u64(sizeof(bs_graph));
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
     l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_text = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
     l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
     return true;
 }
@@ -8105,11 +8108,13 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
     g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
     g->values = (bs_value_info *)(void *)(memory + l.at_values);
     g->operands = (int32_t *)(void *)(memory + l.at_operands);
+    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
     g->text = (char *)(memory + l.at_text);
     g->max_nodes = l.nodes;
     g->max_values = l.values;
     g->max_text = l.text;
     g->max_operands = l.operands;
+    g->max_domains = l.domains;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -8346,8 +8351,8 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
             d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
-    if (graph->n_domains == BS_MAX_DOMAINS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", BS_MAX_DOMAINS);
+    if (graph->n_domains == graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
         return -1;
     }
     bs_domain *d = &graph->domains[graph->n_domains];
@@ -15027,6 +15032,24 @@ static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *run
     return status == BS_OK ? gguf_tensor_place(p, tensor, running) : status;
 }
 
+/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
+static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+{
+    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
+    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
+    uint8_t piece[512];
+    for (uint64_t bytes = 0; at < end; at += bytes) {
+        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
+        for (uint64_t i = 0; i < bytes; i++)
+            if (piece[i] != 0)
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+    }
+    return BS_OK;
+}
+
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
 static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
 {
@@ -15035,9 +15058,12 @@ static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
     if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
                        (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
-    for (uint32_t i = 0; i < gguf->n_tensors; i++)
+    bs_status status = gguf_padding(p, p->cursor.at);
+    for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
         gguf->tensors[i].offset += gguf->data;
-    return BS_OK;
+        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+    }
+    return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
@@ -17987,7 +18013,7 @@ struct bs_plan {
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    int32_t max_instrs, max_parts;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -17995,9 +18021,9 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part parts[BS_MAX_PARTS];
+    bs_part *parts;           /* [max_parts] */
     int32_t region_domain[BS_MAX_REGIONS];
-    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units, max_stage_units;
@@ -19046,7 +19072,7 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     for (int32_t i = 0; i < p->n_parts; i++)
         if (p->parts[i].region == region && p->parts[i].domain == domain)
             return i;
-    if (p->n_parts == BS_MAX_PARTS) {
+    if (p->n_parts == p->max_parts) {
         l->status = BS_ERROR_LIMIT;
         return 0;
     }
@@ -20148,16 +20174,16 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
-    int32_t max_instrs, max_units, max_stage_units;
+    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + BS_MAX_REGIONS : 0;
+    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
-    l->max_stage_units = streams ? 2 * g->n_nodes + BS_MAX_PARTS : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
     l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
     l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
@@ -20165,11 +20191,15 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 
 static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
-    l->max_instrs = 4 * g->n_nodes + g->n_operands + BS_MAX_REGIONS;
+    l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
+    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
+    l->max_instrs = 4 * g->n_nodes + g->n_operands + l->max_regions;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_instrs = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
+    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
     layout_streaming(g, streams, l);
     const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
@@ -20307,6 +20337,9 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
+    p->max_parts = l.max_parts;
+    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
+    p->parts = (bs_part *)(void *)(memory + l.at_parts);
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);

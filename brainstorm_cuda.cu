@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4759cb106af37a83b09b9d6a3193d8cb437035959604a228a88782d7680a09d0
+ * sha256 of the parts: 5ff66c12b1f0579c8f90796bdafc91312ab644393080a22bad6029c6856c6af6
  */
 #include "brainstorm.h"
 
@@ -263,15 +263,15 @@ struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
@@ -613,7 +613,7 @@ struct bs_plan {
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    int32_t max_instrs, max_parts;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -621,9 +621,9 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part parts[BS_MAX_PARTS];
+    bs_part *parts;           /* [max_parts] */
     int32_t region_domain[BS_MAX_REGIONS];
-    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units, max_stage_units;
