@@ -371,13 +371,15 @@ static inline void gm_shift(gm_file *f, int32_t index, int32_t by, int32_t value
         for (int32_t i = 0; at && i < n; i++) {
             int32_t node;
             memcpy(&node, at + 4 * i, 4);
-            node += node > index ? by : 0;
+            if (node > index && node < INT32_MAX)
+                node += by;
             memcpy(at + 4 * i, &node, 4);
         }
     }
     for (int32_t n = index; n < f->n_nodes; n++)
         for (int32_t i = 0; i < f->nodes[n].n_in; i++)
-            f->nodes[n].in[i] += f->nodes[n].in[i] >= value ? values : 0;
+            if (f->nodes[n].in[i] >= value && f->nodes[n].in[i] < INT32_MAX - 2)
+                f->nodes[n].in[i] += values;
 }
 
 static inline void gm_remove_node(gm_file *f, int32_t index)
