@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b5d64817a14d6dd7a8388ee540a815661922c01a4ca0cfcd7dc42be70ec510d3
+ * sha256 of the parts: ec9547bba427f5aa426a44788c6a832b6af561fa49a0810946ad9c700eb2cfeb
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -12177,7 +12177,7 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 /* One dimension of the result. */
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
-    const int32_t source = -code - 1;
+    const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -23577,7 +23577,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     for (int32_t t = 0; t < plan->threads; t++) {
         s->contexts[t].session = s;
         s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
+        s->contexts[t].scratch = s->scratch ? s->scratch + (uint64_t)t * plan->scratch_bytes : NULL;
     }
     s->root.scratch = s->scratch;
     return s;
