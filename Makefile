@@ -121,7 +121,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size \
+.PHONY: all demo test test-build test-asan test-ubsan test-tsan test-aarch64 soak mutants-cuda bench bench-preload amalgamate check size \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -136,6 +136,7 @@ help:
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
+	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
@@ -215,6 +216,10 @@ test-tsan:
 
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200
+
+# The test that `make test` runs for seconds, for as long as is asked.
+soak: $(PROGRAM_FILES)
+	@BUILD='$(BUILD)' RUN='$(RUN)' MINUTES='$(or $(MINUTES),30)' $(PYTHON) tests/test_soak.py
 
 # Whether the tests of the CUDA backend notice faults that are planted (NAMES="stale-graph": only these).
 mutants-cuda:
