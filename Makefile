@@ -122,7 +122,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep \
+.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -140,6 +140,7 @@ help:
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
 	@echo 'make fuzz         fuzzers, SECONDS=60 each (FUZZ=model: one); fuzz-corpus: their committed inputs, made anew'
+	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
@@ -234,6 +235,9 @@ test-aarch64:
 # Branches of src/ that the tests take; tools/coverage.mk has the build.
 coverage:
 	@BUILD=build/coverage MAKE='$(MAKE)' PYTHON='$(PYTHON)' TEST='$(TEST)' FILES='$(FILES)' sh tests/coverage.sh
+# The test that `make test` runs for seconds, for as long as is asked.
+soak: $(PROGRAM_FILES)
+	@BUILD='$(BUILD)' RUN='$(RUN)' MINUTES='$(or $(MINUTES),30)' $(PYTHON) tests/test_soak.py
 
 # Whether the tests of the CUDA backend notice faults that are planted (NAMES="stale-graph": only these).
 mutants-cuda:
