@@ -71,10 +71,10 @@ static const bs_value_info *bound_value(const bs_session *s, int32_t n)
 bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: the session, the name or the buffer is NULL");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: there is no input, output or state \"%s\"", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name", name);
     const bs_value_info *v = bound_value(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
         return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
@@ -104,10 +104,21 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
             session->callbacks[r].user = user;
             return BS_OK;
         }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route: there is no router \"%s\"", router ? router : "");
+    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
 }
 
 /* ------------------------------------------------------------------------------------------------- extents */
+
+/* The input that gave this symbol its extent. */
+static const char *who_said(const bs_session *s, bs_dim_id symbol)
+{
+    for (int32_t n = 1;; n++) {
+        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n] ? bound_value(s, n) : NULL;
+        for (int32_t i = 0; v && i < v->rank; i++)
+            if (v->dims[i] == symbol)
+                return bs_node_name(&s->graph->nodes[n]);
+    }
+}
 
 /* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
 static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
@@ -118,8 +129,8 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", bs_node_name(&s->graph->nodes[n]),
-                           i, (long long)s->bound[n].dim[i], (long long)*now);
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld", bs_node_name(&s->graph->nodes[n]),
+                           i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return BS_OK;
@@ -146,6 +157,7 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
 
 static bs_status derive_extents(bs_session *s, bs_error *error)
 {
+    char text[64];
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
         const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
@@ -153,8 +165,8 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE, "an extent of this run is %lld: the input is smaller than the network's window",
-                           (long long)s->dims[d]);
+            return bs_fail(error, BS_ERROR_SHAPE, "dimension %s is %lld in this run: an input is smaller than the network's window",
+                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return BS_OK;
 }
@@ -246,6 +258,7 @@ static void run_begin(bs_session *s)
         s->dropped[r] = 0;
         memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
     }
+    s->fault = NULL;
     atomic_store(&s->status, BS_OK);
 }
 
@@ -291,8 +304,8 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]),
-                   bs_status_text(status));
+    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
+                   s->fault && *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)
@@ -327,7 +340,7 @@ static bs_status run_queue(bs_session *s, bs_error *error)
 bs_status bs_submit(bs_session *session, bs_error *error)
 {
     if (!session)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_run: the session is NULL");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     bs_status status = run_check(session, error);
