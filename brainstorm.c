@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7fba6f6e95d44df7daae84b53a898f4475d04b222cb3a9491e4178234a130f10
+ * sha256 of the parts: c935e348a4c1b855b7382062b6c807cdc1e7cc9cc8a3eb94628b47aa24ba5358
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24027,6 +24027,23 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     return status;
 }
 
+/* A tensor that joins the cells of another value has a row for each in this run, too. */
+static bs_status check_rows(const bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_rows))
+            continue;
+        const bs_value_info *x = &g->values[bs_node_in(g, &g->nodes[n])[0]];
+        const int64_t rows = s->dims[x->dims[0]];
+        const int32_t cells = s->root.domains[g->nodes[n].domain].count;
+        if (rows < cells)
+            return bs_fail(error, BS_ERROR_SHAPE, "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+    }
+    return BS_OK;
+}
+
 static bs_status count_rows(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
@@ -24040,10 +24057,8 @@ static bs_status count_rows(bs_session *s, bs_error *error)
             const int64_t size = s->plan->domains[d].size;
             rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) * bs_ceil_div(s->dims[domain->width], size));
         }
-        if (rows->count > s->plan->domains[d].max_rows)
-            return bs_fail(error, BS_ERROR_LIMIT, "%d cells, at most %lld were planned", rows->count, (long long)s->plan->domains[d].max_rows);
     }
-    return BS_OK;
+    return check_rows(s, error);
 }
 
 /* ----------------------------------------------------------------------------------------------------- run */
