@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6f6c4ace5f01e9ffb2862dd15c347381dfad39d7ce6477f6bc8617e6e90fbc2a
+ * sha256 of the parts: 56c403899a0c735a15a4fd1b50e97cb70887146ac8f267e9968494de859da781
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -731,7 +731,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
     if (threads <= 1 || !platform || !platform->thread_start)
         return BS_OK; /* all on the calling thread */
     if (platform->gate_init(platform->user, pool->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the thread pool cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
     pool->gate_made = true;
     pool->threads = threads;
     for (int32_t i = 1; i < threads; i++) {
@@ -740,7 +740,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
             bs_workers_stop(pool);
-            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d cannot be started", i, threads - 1);
+            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i, threads - 1);
         }
         pool->started = i;
     }
@@ -15675,18 +15675,18 @@ static bs_status profile_start(bs_profile *p, bs_error *error)
     if (!os || !os->thread_start)
         return BS_OK; /* blocks are written by the threads that add events */
     if (os->gate_init(os->user, p->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the gate of its writer cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's gate_init failed for its writer");
     p->threaded = true;
     if (os->thread_start(os->user, p->thread, profile_main, p) == 0)
         return BS_OK;
     os->gate_destroy(os->user, p->gate);
-    return bs_fail(error, BS_ERROR_PLATFORM, "profile: its writer thread cannot be started");
+    return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's thread_start failed for its writer");
 }
 
 bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error)
 {
     if (!arena || !desc || !desc->write) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a function that writes are required");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_create: the arena, the desc or its write is NULL");
         return NULL;
     }
     const size_t used = arena->used;
@@ -15698,7 +15698,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     profile_init(p, desc);
     bs_status status = BS_OK;
     if (!profile_carve(p, desc))
-        status = bs_fail(error, BS_ERROR_ARGUMENT, "profile: %llu bytes are too few for its ring, %d always do",
+        status = bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
                          (unsigned long long)desc->bytes,
                          (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
     if (status == BS_OK)
@@ -15782,15 +15782,19 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->version != BS_PROFILE_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes", (unsigned)h->header_bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights", (unsigned)h->header_bytes,
+                         (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes", (unsigned)h->event_bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights", (unsigned)h->event_bytes,
+                         (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
         h->stage_units > PROFILE_MAX_STAGE_UNITS)
-        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units are too many",
-                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units);
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
+                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units, PROFILE_MAX_ROUTERS,
+                         PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d", (int)h->policy, (int)h->speculation);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d", (int)h->policy,
+                         (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
 
@@ -15840,8 +15844,8 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
         if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has a bad name or %d paths", i + 1,
-                             (int)routers[i].paths);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
+                             (int)routers[i].paths, BS_MAX_PATHS);
     }
     return true;
 }
@@ -15861,10 +15865,11 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
         if (!bs_cursor_take(c, &u, sizeof u))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d has a bad name, or is path %d of router %d", i,
-                             (int)u.path, (int)u.router);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
+                             i, (int)u.path, (int)u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
-            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d is too large", i);
+            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
+                             (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes, (unsigned long long)PROFILE_MAX_UNIT_BYTES);
         memcpy(units[i].name, u.name, sizeof u.name);
         units[i].read_bytes = u.read_bytes;
         units[i].slot_bytes = u.slot_bytes;
@@ -15881,8 +15886,8 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
         if (!bs_cursor_take(c, &s, sizeof s))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d and %d units", i, (int)s.router,
-                             (int)s.n_units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
+                             (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
         stages[i] = (bs_trace_stage){s.router, first, s.n_units};
         first += s.n_units;
     }
@@ -15899,7 +15904,7 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
         if (units[i] < 0 || units[i] >= r->facts.units)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d of %d", (int)units[i], (int)r->facts.units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i], (int)r->facts.units);
     }
     return true;
 }
@@ -15934,7 +15939,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 {
     bs_profile_file header;
     if (!arena || !reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a reader are required");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_open: the arena, the reader or its read is NULL");
         return NULL;
     }
     const size_t used = arena->used;
@@ -17571,6 +17576,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 /* #include "stream.h" */
 
 #define REPLAY_MAX_LANES 8
+#define REPLAY_MOST 65536 /* units, stages */
 
 typedef struct replay_lane {
     bool busy;
@@ -17848,26 +17854,42 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-static bool trace_is_sound(const bs_trace *t)
+/* NULL, or the table that refers to what the trace does not have, and the entry. */
+static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
-    bool sound = t->n_units > 0 && t->n_stages > 0 && t->n_units <= 65536 && t->n_stages <= 65536;
-    for (int32_t j = 0; sound && j < t->n_stages; j++) {
-        const bs_trace_stage *s = &t->stages[j];
-        sound = s->first_unit >= 0 && s->n_units > 0 && s->n_units <= t->n_stage_units - s->first_unit && s->router >= 0;
+    for (*at = 0; *at < t->n_stages; ++*at) {
+        const bs_trace_stage *s = &t->stages[*at];
+        if (s->first_unit < 0 || s->n_units < 1 || s->n_units > t->n_stage_units - s->first_unit || s->router < 0)
+            return "stages";
     }
-    for (int32_t i = 0; sound && i < t->n_stage_units; i++)
-        sound = t->stage_units[i] >= 0 && t->stage_units[i] < t->n_units;
-    for (int32_t k = 0; sound && k < t->n_visits; k++) {
-        const bs_trace_visit *v = &t->visits[k];
-        sound = v->stage >= 0 && v->stage < t->n_stages && v->first_use >= 0 && v->n_uses >= 0 && v->n_uses <= t->n_units &&
-                v->n_uses <= t->n_uses - v->first_use && v->first_guess >= 0 && v->n_guesses >= 0 &&
-                v->n_guesses <= t->n_guesses - v->first_guess;
+    for (*at = 0; *at < t->n_stage_units; ++*at)
+        if (t->stage_units[*at] < 0 || t->stage_units[*at] >= t->n_units)
+            return "stage_units";
+    for (*at = 0; *at < t->n_visits; ++*at) {
+        const bs_trace_visit *v = &t->visits[*at];
+        if (v->stage < 0 || v->stage >= t->n_stages || v->first_use < 0 || v->n_uses < 0 || v->n_uses > t->n_units ||
+            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 || v->n_guesses > t->n_guesses - v->first_guess)
+            return "visits";
     }
-    for (int32_t i = 0; sound && i < t->n_uses; i++)
-        sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
-    for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
-    return sound;
+    for (*at = 0; *at < t->n_uses; ++*at)
+        if (t->uses[*at].unit < 0 || t->uses[*at].unit >= t->n_units)
+            return "uses";
+    for (*at = 0; *at < t->n_guesses; ++*at) {
+        const bs_trace_guess *g = &t->guesses[*at];
+        if (g->stage < 0 || g->stage >= t->n_stages || g->unit < -1 || g->unit >= t->n_units || g->strength < 0)
+            return "guesses";
+    }
+    return NULL;
+}
+
+static bool trace_is_sound(const bs_trace *t, bs_error *error)
+{
+    int32_t at = 0;
+    if (t->n_units < 1 || t->n_units > REPLAY_MOST || t->n_stages < 1 || t->n_stages > REPLAY_MOST)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d", t->n_units, t->n_stages,
+                         REPLAY_MOST);
+    const char *table = trace_fault(t, &at);
+    return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
 }
 
 static uint64_t least_slots(const bs_trace *t)
@@ -17880,12 +17902,16 @@ static uint64_t least_slots(const bs_trace *t)
 
 static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
 {
-    if (!t || !d || !trace_is_sound(t))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace is empty or refers to what it does not have");
+    if (!t || !d)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
+    if (!trace_is_sound(t, error))
+        return BS_ERROR_ARGUMENT;
     if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES || !(d->prepare_ns_per_byte >= 0))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bandwidth, chunk or lanes are out of range");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
+                       "> 0, >= 0, 0 .. %d, >= 0", (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
+                       REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d does not exist", d->stream.policy);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
     if (d->slot_bytes < least_slots(t)) {
         const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
         return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
@@ -17913,7 +17939,7 @@ static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return b
 /* What replay_carve takes. */
 size_t bs_replay_bytes(const bs_trace *t)
 {
-    if (!t || !trace_is_sound(t))
+    if (!t || !trace_is_sound(t, NULL))
         return 0;
     const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
     const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
@@ -20675,7 +20701,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
         return status;
     status = w->locate(w->user, &info, block, &tensor->offset);
     if (status != BS_OK || bs_add_u64(tensor->offset, info.bytes) == UINT64_MAX)
-        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": its place in storage is unknown", name);
+        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
     tensor->bytes = info.bytes;
     tensor->dtype = info.dtype;
     return BS_OK;
@@ -20752,8 +20778,8 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
     if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
         node->end > bs_add_u64(record.offset, record.bytes))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
     if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
         staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
         open->end = node->end;
@@ -20789,7 +20815,7 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
         const bool whole = piece->head ? true : piece->begin == at;
         if (!whole || piece->tail != last)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "the record of block %d cannot be checked as it is read: this plan leaves out "
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                            "some of its weights", piece->block);
         at = piece->end;
     }
@@ -21065,13 +21091,13 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
     if (!p || !p->thread_start)
         return BS_OK; /* the run reads for itself */
     if (p->gate_init(p->user, s->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the reader threads cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
     s->gate_made = true;
     for (; s->started < s->n_lanes; s->started++)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d cannot be started", number, s->n_lanes);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed", number, s->n_lanes);
         }
     return BS_OK;
 }
@@ -21084,11 +21110,12 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
     s->platform = d->platform;
     s->profile = d->profile;
     if (bs_plan_streams(d->plan)) {
-        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || d->weights->fetch_alignment == 0)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights, but they come from a source that cannot be streamed");
+        const uint32_t align = d->weights->fetch_alignment;
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) || align > BS_PAGE_BYTES)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to %d", BS_PAGE_BYTES);
         if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
-            return bs_fail(error, BS_ERROR_ARGUMENT, "policy %d or speculation %d does not exist, or is for replays only", d->stream->policy,
-                           d->stream->speculation);
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                           d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;
@@ -21293,6 +21320,7 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
+    char fault[96];          /* what is wrong with the data, when a route failed */
 } bs_context;
 
 struct bs_session {
@@ -21333,6 +21361,7 @@ struct bs_session {
     uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
+    const char *fault; /* of its context; NULL: the status says it all */
 };
 
 /* session.c */
@@ -21372,6 +21401,7 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* route.c */
+/* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 /* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
  * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
@@ -21690,12 +21720,12 @@ static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d rows, of %d in all %d are left", name, (long long)g, length,
-                           rows, rows - offsets[g]);
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
+                           length, rows - offsets[g], rows);
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "\"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
     return BS_OK;
 }
 
@@ -21705,7 +21735,7 @@ static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         s->past[node][g] = bound_i32(s, node, g);
         if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
-            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
                            bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
     }
     return BS_OK;
@@ -22300,12 +22330,33 @@ static bool score_above(const bs_operand *o, int32_t a, int32_t b)
     return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
 }
 
-static bool has_nan(const bs_operand *o)
+/* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
+static bs_status route_fail(const routing *r, int32_t row, const char *format, ...) BS_PRINTF(3, 4);
+static bs_status route_fail(const routing *r, int32_t row, const char *format, ...)
+{
+    va_list arguments;
+    int used = 0;
+    if (row >= 0)
+        used = snprintf(r->c->fault, sizeof r->c->fault, "cell %d: ",
+                        bs_top_row(r->c, r->c->session->graph->routers[r->router].domain, row));
+    va_start(arguments, format);
+    vsnprintf(r->c->fault + used, sizeof r->c->fault - (size_t)used, format, arguments);
+    va_end(arguments);
+    return BS_ERROR_DATA;
+}
+
+static bs_status check_scores(const routing *r, int32_t row, const bs_operand *o)
 {
     for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
         if (isnan(score_at(o, i)))
-            return true;
-    return false;
+            return route_fail(r, row, "score %d is NaN", i);
+    return BS_OK;
+}
+
+/* `what` is 0 .. end - 1. */
+static bs_status check_range(const routing *r, int32_t row, const char *what, int32_t value, int32_t end)
+{
+    return value >= 0 && value < end ? BS_OK : route_fail(r, row, "%s %d, expected 0 .. %d", what, value, end - 1);
 }
 
 static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float gate)
@@ -22359,29 +22410,29 @@ static void decide_residual(const routing *r, int32_t row, const bs_operand *o)
 
 static bs_status decide_label(const routing *r, int32_t row, const bs_operand *o)
 {
-    const int32_t label = score_int(o, 0);
-    if (label < 0 || label >= r->desc->paths)
-        return BS_ERROR_DATA;
-    choose(r, row, 0, label, 1.0f);
-    return BS_OK;
+    const bs_status status = check_range(r, row, "label", score_int(o, 0), r->desc->paths);
+    if (status == BS_OK)
+        choose(r, row, 0, score_int(o, 0), 1.0f);
+    return status;
 }
 
 static bs_status decide_table(const routing *r, int32_t row, const bs_operand *o)
 {
     const int32_t key = score_int(o, 0);
-    if (key < 0 || key >= bs_or_default(r->desc->capacity, 256))
-        return BS_ERROR_DATA;
-    if (r->table[key] < 0 || r->table[key] >= r->desc->paths)
-        return BS_ERROR_DATA;
-    choose(r, row, 0, r->table[key], 1.0f);
-    return BS_OK;
+    bs_status status = check_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
+    if (status == BS_OK)
+        status = check_range(r, row, "the table gives path", r->table[key], r->desc->paths);
+    if (status == BS_OK)
+        choose(r, row, 0, r->table[key], 1.0f);
+    return status;
 }
 
 static bs_status decide_row(const routing *r, int32_t row)
 {
     const bs_operand o = score_row(r, row);
-    if (has_nan(&o))
-        return BS_ERROR_DATA;
+    const bs_status status = check_scores(r, row, &o);
+    if (status != BS_OK)
+        return status;
     switch ((bs_protocol)r->desc->protocol) {
     case BS_ROUTE_TOP1: decide_topk(r, row, &o, 1); return BS_OK;
     case BS_ROUTE_TOPK:
@@ -22527,12 +22578,12 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
 }
 
 /* Weights come from a file: a variant may name a path that there is not. */
-static bool paths_exist(const routing *r)
+static bs_status paths_exist(const routing *r)
 {
-    for (int32_t v = 0; v < r->variants; v++)
-        if (r->path_of[v] < 0 || r->path_of[v] >= r->desc->paths)
-            return false;
-    return true;
+    bs_status status = BS_OK;
+    for (int32_t v = 0; v < r->variants && status == BS_OK; v++)
+        status = check_range(r, -1, "a variant takes path", r->path_of[v], r->desc->paths);
+    return status;
 }
 
 static int32_t decide_budget(const routing *r)
@@ -22575,19 +22626,23 @@ static void publish_price(const routing *r, float price)
 static bs_status decide_callback(const routing *r)
 {
     const bs_route_callback *callback = &r->c->session->callbacks[r->router];
-    if (!callback->function)
+    bs_status status = BS_OK;
+    if (!callback->function) {
+        route_fail(r, -1, "its callback is not set (bs_set_route)");
         return BS_ERROR_UNBOUND;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        if (has_nan(&o))
-            return BS_ERROR_DATA;
     }
+    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
+        const bs_operand o = score_row(r, row);
+        status = check_scores(r, row, &o);
+    }
+    if (status != BS_OK)
+        return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
-        if (r->d->chosen[row] < -1 || r->d->chosen[row] >= r->desc->paths)
-            return BS_ERROR_DATA;
+        if (r->d->chosen[row] != -1)
+            status = check_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
     }
     return status;
 }
@@ -22633,8 +22688,9 @@ static bs_status decide_all(const routing *r)
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        if (!paths_exist(r))
-            return BS_ERROR_DATA;
+        status = paths_exist(r);
+        if (status != BS_OK)
+            return status;
         publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
         return BS_OK;
     }
@@ -22653,6 +22709,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
     d->dropped = 0;
     d->rows = rows;
+    *c->fault = '\0';
     if (forced) {
         bs_decision_forced(d, rows, forced - 1);
         return BS_OK;
@@ -22673,7 +22730,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_operand_make(c, info->knob, 0, &knob);
         r.knob = *(const float *)knob.data;
         if (isnan(r.knob))
-            return BS_ERROR_DATA;
+            return route_fail(&r, -1, "the knob is NaN");
     }
     memset(d->chosen, -1, (size_t)rows * (size_t)d->per_row * sizeof *d->chosen);
     memset(d->gates, 0, (size_t)rows * (size_t)d->per_row * sizeof *d->gates);
@@ -22725,8 +22782,8 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
 
 /* #include "session.h" */
 
-/* The first failure of a run stays; BS_OK is none. */
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
+/* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
 void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Rows of one call of it. */
@@ -23007,11 +23064,13 @@ void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, i
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node)
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
-    if (status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status))
+    const bool first = status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status);
+    if (first)
         atomic_store(&s->failed_node, node);
+    return first;
 }
 
 /* ---------------------------------------------------------------------------------------------- one kernel */
@@ -23253,7 +23312,8 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
-    bs_exec_fail(c->session, status, i->node);
+    if (bs_exec_fail(c->session, status, i->node))
+        c->session->fault = c->fault;
     if (status != BS_OK)
         return;
     open_paths(c, router);
@@ -23802,7 +23862,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
-    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
 /* The store plans its reads and starts its lanes last: nothing fails after that. */
@@ -23995,10 +24055,10 @@ static void session_leave(bs_session *session)
 static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: the session, the name or the buffer is NULL");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: there is no input, output or state \"%s\"", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name", name);
     const bs_value_info *v = bound_value(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
         return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
@@ -24038,10 +24098,21 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
             session->callbacks[r].user = user;
             return BS_OK;
         }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route: there is no router \"%s\"", router ? router : "");
+    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
 }
 
 /* ------------------------------------------------------------------------------------------------- extents */
+
+/* The input that gave this symbol its extent. */
+static const char *who_said(const bs_session *s, bs_dim_id symbol)
+{
+    for (int32_t n = 1;; n++) {
+        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n] ? bound_value(s, n) : NULL;
+        for (int32_t i = 0; v && i < v->rank; i++)
+            if (v->dims[i] == symbol)
+                return bs_node_name(&s->graph->nodes[n]);
+    }
+}
 
 /* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
 static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
@@ -24052,8 +24123,8 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", bs_node_name(&s->graph->nodes[n]),
-                           i, (long long)s->bound[n].dim[i], (long long)*now);
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld", bs_node_name(&s->graph->nodes[n]),
+                           i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return BS_OK;
@@ -24080,6 +24151,7 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
 
 static bs_status derive_extents(bs_session *s, bs_error *error)
 {
+    char text[64];
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
         const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
@@ -24087,8 +24159,8 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE, "an extent of this run is %lld: the input is smaller than the network's window",
-                           (long long)s->dims[d]);
+            return bs_fail(error, BS_ERROR_SHAPE, "dimension %s is %lld in this run: an input is smaller than the network's window",
+                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return BS_OK;
 }
@@ -24147,6 +24219,23 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     return status;
 }
 
+/* A tensor that joins the cells of another value has a row for each in this run, too. */
+static bs_status check_rows(const bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_rows))
+            continue;
+        const bs_value_info *x = &g->values[bs_node_in(g, &g->nodes[n])[0]];
+        const int64_t rows = s->dims[x->dims[0]];
+        const int32_t cells = s->root.domains[g->nodes[n].domain].count;
+        if (rows < cells)
+            return bs_fail(error, BS_ERROR_SHAPE, "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+    }
+    return BS_OK;
+}
+
 static bs_status count_rows(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
@@ -24160,10 +24249,8 @@ static bs_status count_rows(bs_session *s, bs_error *error)
             const int64_t size = s->plan->domains[d].size;
             rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) * bs_ceil_div(s->dims[domain->width], size));
         }
-        if (rows->count > s->plan->domains[d].max_rows)
-            return bs_fail(error, BS_ERROR_LIMIT, "%d cells, at most %lld were planned", rows->count, (long long)s->plan->domains[d].max_rows);
     }
-    return BS_OK;
+    return check_rows(s, error);
 }
 
 /* ----------------------------------------------------------------------------------------------------- run */
@@ -24180,6 +24267,7 @@ static void run_begin(bs_session *s)
         s->dropped[r] = 0;
         memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
     }
+    s->fault = NULL;
     atomic_store(&s->status, BS_OK);
 }
 
@@ -24225,8 +24313,8 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]),
-                   bs_status_text(status));
+    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
+                   s->fault && *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)
@@ -24261,7 +24349,7 @@ static bs_status run_queue(bs_session *s, bs_error *error)
 static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_run: the session is NULL");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     bs_status status = run_check(session, error);
@@ -24421,7 +24509,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
     bs_status status = BS_OK;
     int32_t fastest = BS_LOWER_AUTO;
     if (!session || !session->device || bs_plan_streams(session->plan))
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: for sessions on a GPU whose weights are resident");
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: the session must be on a GPU, with its weights resident");
     const bs_device_api *api = session->device->api;
     runs = bs_clamp_i32(runs, 1, MOST_RUNS);
     for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {

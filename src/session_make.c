@@ -140,7 +140,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
-    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
 /* The store plans its reads and starts its lanes last: nothing fails after that. */
