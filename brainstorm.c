@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 56c403899a0c735a15a4fd1b50e97cb70887146ac8f267e9968494de859da781
+ * sha256 of the parts: d20f347abbd0a07f93a6d797b6fb21982d41ae5e6025a3fa785b686b58c4b642
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5360,7 +5360,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 enum {
     BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    BS_BICUBIC_CHUNK = 128, /* columns enlarged together: a whole count of vectors; five rows are on the stack */
+    BS_BICUBIC_CHUNK = 80, /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
     BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
 };
 
@@ -5393,31 +5393,33 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
-/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+/* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
-                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count, float high);
 
-/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
- * or the bytes of a sample where `type` is char. */
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
+ * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
+ * `type` is char. */
 #define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
     bs_line_pair ring[5];                                                                                        \
     for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
         const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
         type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
-        int32_t made = -3;                                                                                       \
-        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
-            const bs_line_pair *r[5];                                                                            \
-            for (int32_t i = 0; i < 5; i++) {                                                                    \
-                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
-                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
-                if (row > made)                                                                                  \
-                    enlarge(t, row, x, count, lines);                                                            \
-                made = row > made ? row : made;                                                                  \
-                r[i] = lines;                                                                                    \
+        const bs_line_pair *r[5] = {0};                                                                          \
+        int32_t made = -3, slot = 0;                                                                             \
+        for (int32_t y = -4; y < t->h; y++) {                                                                    \
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);              \
+            if (row > made) {                                                                                    \
+                slot = slot < 4 ? slot + 1 : 0;                                                                  \
+                enlarge(t, row, x, count, &ring[slot]);                                                          \
+                made = row;                                                                                      \
             }                                                                                                    \
-            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
-            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+            memmove(r, r + 1, 4 * sizeof *r);                                                                    \
+            r[4] = &ring[slot];                                                                                  \
+            if (y < 0)                                                                                           \
+                continue;                                                                                        \
+            vertical(r, out, t->out_row, count, high);                                                           \
+            out += 2 * t->out_row * (scale);                                                                     \
         }                                                                                                        \
     }
 
@@ -5753,27 +5755,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -6302,27 +6309,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -6819,27 +6831,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -7362,27 +7379,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
