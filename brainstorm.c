@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 17fc6d0a25aab8306b6ea43b559fbab73b8f078820ebc8f648192fc15af90e8c
+ * sha256 of the parts: aed50c62c826effa864709514cc9d3e72b4cd9c0d45194b4c7fee5d608456487
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14493,6 +14493,8 @@ static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_curs
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
+/* What to call bytes that make no sense, when they came from these cursors: a reader that fails is no malformed file. */
+bs_status bs_cursor_blame(const bs_cursor *const *cursors, size_t count);
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
@@ -14633,6 +14635,14 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
         return true;
     text[0] = 0;
     return cursor_fail(cursor, BS_ERROR_FORMAT);
+}
+
+bs_status bs_cursor_blame(const bs_cursor *const *cursors, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (cursors[i]->status == BS_ERROR_IO)
+            return BS_ERROR_IO;
+    return BS_ERROR_FORMAT;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -24388,6 +24398,13 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk->index = -1;
 }
 
+static bs_status walk_fail(const bs_model_walk *walk, const char *what, bs_error *error)
+{
+    const bs_cursor *const all[] = {&walk->op, &walk->name, &walk->in_count, &walk->in, &walk->param_count, &walk->param, &walk->block};
+    const bs_status status = bs_cursor_blame(all, sizeof all / sizeof *all);
+    return bs_fail(error, status, "node %d: %s %s", walk->index, what, status == BS_ERROR_IO ? "not to be read" : "malformed");
+}
+
 static bool walk_list(bs_cursor *counts, bs_cursor *list, int32_t most, int32_t *count, int32_t *target)
 {
     *count = bs_cursor_i32(counts);
@@ -24400,9 +24417,9 @@ static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *err
 {
     char op[BS_MAX_NAME];
     if (!bs_cursor_text(&walk->op, op, sizeof op))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: the op's name is malformed", walk->index);
+        return walk_fail(walk, "the op's name is", error);
     if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its name is malformed", walk->index);
+        return walk_fail(walk, "its name is", error);
     node->op = bs_op_index(op);
     if (node->op < 0)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "node %d: there is no op \"%s\"", walk->index, op);
@@ -24416,14 +24433,14 @@ bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error 
     if (status != BS_OK)
         return status;
     if (!walk_list(&walk->in_count, &walk->in, BS_MAX_PATHS + 1, &node->n_in, node->in))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its inputs are malformed", walk->index);
+        return walk_fail(walk, "its inputs are", error);
     /* fewer parameters than the op has: the file is older, and zero means default */
     const int32_t fields = bs_min_i32(bs_op_get(node->op)->n_fields, BS_MODEL_MAX_PARAMS);
     if (!walk_list(&walk->param_count, &walk->param, fields, &node->n_params, node->params))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its parameters are malformed", walk->index);
+        return walk_fail(walk, "its parameters are", error);
     node->block = bs_cursor_i32(&walk->block);
     if (walk->block.status != BS_OK)
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its block is malformed", walk->index);
+        return walk_fail(walk, "its block is", error);
     return BS_OK;
 }
 
@@ -25032,6 +25049,14 @@ static bs_status model_fail_key(const model_open *o, const char *key, const char
     return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" %s", key, why);
 }
 
+/* What was read through the cursor is wrong, or could not be read. */
+static bs_status model_fail_value(const model_open *o, const char *key, const bs_cursor *cursor, const char *why)
+{
+    if (bs_cursor_blame(&cursor, 1) == BS_ERROR_IO)
+        return bs_fail(o->error, BS_ERROR_IO, "key \"%s\" could not be read", key);
+    return model_fail_key(o, key, why);
+}
+
 static bs_status model_text(const model_open *o, const char *key, bool required, char *text, size_t bytes)
 {
     const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
@@ -25042,7 +25067,7 @@ static bs_status model_text(const model_open *o, const char *key, bool required,
         return model_fail_key(o, key, "is not a string");
     bs_cursor cursor;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : model_fail_key(o, key, "is too long, or not plain ASCII");
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : model_fail_value(o, key, &cursor, "is too long, or not plain ASCII");
 }
 
 /* Absent: *number is left as it is. */
@@ -25057,7 +25082,7 @@ static bs_status model_u32(const model_open *o, const char *key, uint32_t most, 
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     const uint32_t n = bs_cursor_u32(&cursor);
     if (cursor.status != BS_OK || n > most)
-        return model_fail_key(o, key, "is out of range");
+        return model_fail_value(o, key, &cursor, "is out of range");
     *number = (int32_t)n;
     return BS_OK;
 }
@@ -25076,7 +25101,7 @@ static bs_status model_file_id(const model_open *o)
     bs_cursor cursor;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     o->model->file_id = bs_cursor_u64(&cursor);
-    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+    return cursor.status == BS_OK ? BS_OK : model_fail_value(o, key, &cursor, "is malformed");
 }
 
 static bs_status model_identity(const model_open *o)
@@ -25148,6 +25173,14 @@ static bs_status model_fail_entry(const model_open *o, const char *what, int32_t
     return bs_fail(o->error, BS_ERROR_FORMAT, "%s %d %s", what, index, why);
 }
 
+/* The same, when it may be that one of the cursors could not be read. */
+static bs_status model_fail_read(const model_open *o, const char *what, int32_t index, const bs_cursor *const *cursors, size_t count, const char *why)
+{
+    if (bs_cursor_blame(cursors, count) == BS_ERROR_IO)
+        return bs_fail(o->error, BS_ERROR_IO, "%s %d could not be read", what, index);
+    return model_fail_entry(o, what, index, why);
+}
+
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
     const uint64_t bytes = bs_mul_u64((uint64_t)(count > 0 ? count : 1), each); /* capped counts */
@@ -25165,6 +25198,7 @@ static bs_status model_symbols(const model_open *o)
 {
     bs_model *m = o->model;
     bs_cursor name, maximum;
+    const bs_cursor *const both[] = {&name, &maximum};
     char text[BS_MAX_NAME];
     bs_status status = model_count(o, "brainstorm.symbol.name", BS_MODEL_MAX_SYMBOLS, &m->n_symbols);
     if (status == BS_OK)
@@ -25175,9 +25209,9 @@ static bs_status model_symbols(const model_open *o)
         m->symbols[i].name_at = name.at;
         m->symbols[i].maximum = bs_cursor_i64(&maximum);
         if (!bs_cursor_text(&name, text, sizeof text))
-            return model_fail_entry(o, "symbol", i, "has a bad name");
+            return model_fail_read(o, "symbol", i, both, 2, "has a bad name");
         if (maximum.status != BS_OK || m->symbols[i].maximum < 1)
-            return model_fail_entry(o, "symbol", i, "has a bad maximum");
+            return model_fail_read(o, "symbol", i, both, 2, "has a bad maximum");
         m->text_bytes += strlen(text) + 1;
     }
     return status;
@@ -25225,13 +25259,19 @@ static bs_status model_block_record(const model_open *o, int32_t index, int32_t 
     return BS_OK;
 }
 
+static bs_status model_fail_block(const model_open *o, const model_block_cursors *c, int32_t index, const char *why)
+{
+    const bs_cursor *const all[] = {&c->name, &c->first, &c->end, &c->tensor, &c->bytes, &c->crc32};
+    return model_fail_read(o, "block", index, all, sizeof all / sizeof *all, why);
+}
+
 static bs_status model_block_read(const model_open *o, model_block_cursors *c, int32_t index, int32_t *last)
 {
     bs_model_block *block = &o->model->blocks[index];
     char text[BS_MAX_NAME];
     block->name_at = c->name.at;
     if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "block", index, "has a bad name");
+        return model_fail_block(o, c, index, "has a bad name");
     o->model->text_bytes += strlen(text) + 1;
     block->first_node = bs_cursor_i32(&c->first);
     block->end_node = bs_cursor_i32(&c->end);
@@ -25239,7 +25279,7 @@ static bs_status model_block_read(const model_open *o, model_block_cursors *c, i
     block->crc32 = bs_cursor_u32(&c->crc32);
     const int32_t tensor = bs_cursor_i32(&c->tensor);
     if (c->first.status || c->end.status || c->bytes.status || c->crc32.status || c->tensor.status)
-        return model_fail_entry(o, "block", index, "could not be read");
+        return model_fail_block(o, c, index, "is malformed");
     const bool whole = block->first_node == 0 && block->end_node == o->model->n_nodes;
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= o->model->n_nodes;
     if (index == 0 ? !whole : !range)
@@ -25290,20 +25330,26 @@ static bs_status model_weight_arrays(const model_open *o, model_weight_cursors *
     return status;
 }
 
+static bs_status model_fail_weight(const model_open *o, const model_weight_cursors *c, int32_t index, const char *why)
+{
+    const bs_cursor *const all[] = {&c->name, &c->block, &c->dtype, &c->rank, &c->dims, &c->offset};
+    return model_fail_read(o, "weight", index, all, sizeof all / sizeof *all, why);
+}
+
 static bs_status model_weight_shape(const model_open *o, model_weight_cursors *c, int32_t index)
 {
     bs_model_weight *w = &o->model->weights[index];
     w->dtype = bs_cursor_i32(&c->dtype);
     w->rank = bs_cursor_i32(&c->rank);
     if (c->dtype.status || w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return model_fail_entry(o, "weight", index, "has a type that does not exist");
+        return model_fail_weight(o, c, index, "has a type that does not exist");
     if (c->rank.status || w->rank < 1 || w->rank > BS_MAX_RANK)
-        return model_fail_entry(o, "weight", index, "has a rank outside 1..4");
+        return model_fail_weight(o, c, index, "has a rank outside 1..4");
     w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(&c->dims);
         if (c->dims.status || w->dim[i] < 1)
-            return model_fail_entry(o, "weight", index, "has a dimension below 1, or none");
+            return model_fail_weight(o, c, index, "has a dimension below 1, or none");
         w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
     }
     return BS_OK;
@@ -25318,12 +25364,12 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
     const uint64_t offset = bs_cursor_u64(&c->offset);
     const int32_t before = index ? w[-1].block : 0;
     if (c->block.status || w->block < before || w->block >= m->n_blocks)
-        return model_fail_entry(o, "weight", index, "is not in the order of blocks");
+        return model_fail_weight(o, c, index, "is not in the order of blocks");
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
     if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
-        return model_fail_entry(o, "weight", index, "does not lie in its block's record");
+        return model_fail_weight(o, c, index, "does not lie in its block's record");
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
@@ -25337,7 +25383,7 @@ static bs_status model_weight_read(const model_open *o, model_weight_cursors *c,
     bs_model_weight *w = &o->model->weights[index];
     w->name_at = c->name.at;
     if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "weight", index, "has a bad name");
+        return model_fail_weight(o, c, index, "has a bad name");
     w->hash = bs_name_hash(text, strlen(text));
     const bs_status status = model_weight_shape(o, c, index);
     return status == BS_OK ? model_weight_place(o, c, index) : status;

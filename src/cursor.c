@@ -127,6 +127,14 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     return cursor_fail(cursor, BS_ERROR_FORMAT);
 }
 
+bs_status bs_cursor_blame(const bs_cursor *const *cursors, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (cursors[i]->status == BS_ERROR_IO)
+            return BS_ERROR_IO;
+    return BS_ERROR_FORMAT;
+}
+
 /* ------------------------------------------------------------------------------------------------- hashes */
 
 uint64_t bs_name_hash(const char *name, size_t bytes)

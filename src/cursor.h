@@ -37,6 +37,8 @@ static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_curs
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
+/* What to call bytes that make no sense, when they came from these cursors: a reader that fails is no malformed file. */
+bs_status bs_cursor_blame(const bs_cursor *const *cursors, size_t count);
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 

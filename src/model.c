@@ -16,6 +16,14 @@ static bs_status model_fail_key(const model_open *o, const char *key, const char
     return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" %s", key, why);
 }
 
+/* What was read through the cursor is wrong, or could not be read. */
+static bs_status model_fail_value(const model_open *o, const char *key, const bs_cursor *cursor, const char *why)
+{
+    if (bs_cursor_blame(&cursor, 1) == BS_ERROR_IO)
+        return bs_fail(o->error, BS_ERROR_IO, "key \"%s\" could not be read", key);
+    return model_fail_key(o, key, why);
+}
+
 static bs_status model_text(const model_open *o, const char *key, bool required, char *text, size_t bytes)
 {
     const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
@@ -26,7 +34,7 @@ static bs_status model_text(const model_open *o, const char *key, bool required,
         return model_fail_key(o, key, "is not a string");
     bs_cursor cursor;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : model_fail_key(o, key, "is too long, or not plain ASCII");
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : model_fail_value(o, key, &cursor, "is too long, or not plain ASCII");
 }
 
 /* Absent: *number is left as it is. */
@@ -41,7 +49,7 @@ static bs_status model_u32(const model_open *o, const char *key, uint32_t most, 
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     const uint32_t n = bs_cursor_u32(&cursor);
     if (cursor.status != BS_OK || n > most)
-        return model_fail_key(o, key, "is out of range");
+        return model_fail_value(o, key, &cursor, "is out of range");
     *number = (int32_t)n;
     return BS_OK;
 }
@@ -60,7 +68,7 @@ static bs_status model_file_id(const model_open *o)
     bs_cursor cursor;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     o->model->file_id = bs_cursor_u64(&cursor);
-    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+    return cursor.status == BS_OK ? BS_OK : model_fail_value(o, key, &cursor, "is malformed");
 }
 
 static bs_status model_identity(const model_open *o)
@@ -132,6 +140,14 @@ static bs_status model_fail_entry(const model_open *o, const char *what, int32_t
     return bs_fail(o->error, BS_ERROR_FORMAT, "%s %d %s", what, index, why);
 }
 
+/* The same, when it may be that one of the cursors could not be read. */
+static bs_status model_fail_read(const model_open *o, const char *what, int32_t index, const bs_cursor *const *cursors, size_t count, const char *why)
+{
+    if (bs_cursor_blame(cursors, count) == BS_ERROR_IO)
+        return bs_fail(o->error, BS_ERROR_IO, "%s %d could not be read", what, index);
+    return model_fail_entry(o, what, index, why);
+}
+
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
     const uint64_t bytes = bs_mul_u64((uint64_t)(count > 0 ? count : 1), each); /* capped counts */
@@ -149,6 +165,7 @@ static bs_status model_symbols(const model_open *o)
 {
     bs_model *m = o->model;
     bs_cursor name, maximum;
+    const bs_cursor *const both[] = {&name, &maximum};
     char text[BS_MAX_NAME];
     bs_status status = model_count(o, "brainstorm.symbol.name", BS_MODEL_MAX_SYMBOLS, &m->n_symbols);
     if (status == BS_OK)
@@ -159,9 +176,9 @@ static bs_status model_symbols(const model_open *o)
         m->symbols[i].name_at = name.at;
         m->symbols[i].maximum = bs_cursor_i64(&maximum);
         if (!bs_cursor_text(&name, text, sizeof text))
-            return model_fail_entry(o, "symbol", i, "has a bad name");
+            return model_fail_read(o, "symbol", i, both, 2, "has a bad name");
         if (maximum.status != BS_OK || m->symbols[i].maximum < 1)
-            return model_fail_entry(o, "symbol", i, "has a bad maximum");
+            return model_fail_read(o, "symbol", i, both, 2, "has a bad maximum");
         m->text_bytes += strlen(text) + 1;
     }
     return status;
@@ -209,13 +226,19 @@ static bs_status model_block_record(const model_open *o, int32_t index, int32_t 
     return BS_OK;
 }
 
+static bs_status model_fail_block(const model_open *o, const model_block_cursors *c, int32_t index, const char *why)
+{
+    const bs_cursor *const all[] = {&c->name, &c->first, &c->end, &c->tensor, &c->bytes, &c->crc32};
+    return model_fail_read(o, "block", index, all, sizeof all / sizeof *all, why);
+}
+
 static bs_status model_block_read(const model_open *o, model_block_cursors *c, int32_t index, int32_t *last)
 {
     bs_model_block *block = &o->model->blocks[index];
     char text[BS_MAX_NAME];
     block->name_at = c->name.at;
     if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "block", index, "has a bad name");
+        return model_fail_block(o, c, index, "has a bad name");
     o->model->text_bytes += strlen(text) + 1;
     block->first_node = bs_cursor_i32(&c->first);
     block->end_node = bs_cursor_i32(&c->end);
@@ -223,7 +246,7 @@ static bs_status model_block_read(const model_open *o, model_block_cursors *c, i
     block->crc32 = bs_cursor_u32(&c->crc32);
     const int32_t tensor = bs_cursor_i32(&c->tensor);
     if (c->first.status || c->end.status || c->bytes.status || c->crc32.status || c->tensor.status)
-        return model_fail_entry(o, "block", index, "could not be read");
+        return model_fail_block(o, c, index, "is malformed");
     const bool whole = block->first_node == 0 && block->end_node == o->model->n_nodes;
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= o->model->n_nodes;
     if (index == 0 ? !whole : !range)
@@ -274,20 +297,26 @@ static bs_status model_weight_arrays(const model_open *o, model_weight_cursors *
     return status;
 }
 
+static bs_status model_fail_weight(const model_open *o, const model_weight_cursors *c, int32_t index, const char *why)
+{
+    const bs_cursor *const all[] = {&c->name, &c->block, &c->dtype, &c->rank, &c->dims, &c->offset};
+    return model_fail_read(o, "weight", index, all, sizeof all / sizeof *all, why);
+}
+
 static bs_status model_weight_shape(const model_open *o, model_weight_cursors *c, int32_t index)
 {
     bs_model_weight *w = &o->model->weights[index];
     w->dtype = bs_cursor_i32(&c->dtype);
     w->rank = bs_cursor_i32(&c->rank);
     if (c->dtype.status || w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return model_fail_entry(o, "weight", index, "has a type that does not exist");
+        return model_fail_weight(o, c, index, "has a type that does not exist");
     if (c->rank.status || w->rank < 1 || w->rank > BS_MAX_RANK)
-        return model_fail_entry(o, "weight", index, "has a rank outside 1..4");
+        return model_fail_weight(o, c, index, "has a rank outside 1..4");
     w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(&c->dims);
         if (c->dims.status || w->dim[i] < 1)
-            return model_fail_entry(o, "weight", index, "has a dimension below 1, or none");
+            return model_fail_weight(o, c, index, "has a dimension below 1, or none");
         w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
     }
     return BS_OK;
@@ -302,12 +331,12 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
     const uint64_t offset = bs_cursor_u64(&c->offset);
     const int32_t before = index ? w[-1].block : 0;
     if (c->block.status || w->block < before || w->block >= m->n_blocks)
-        return model_fail_entry(o, "weight", index, "is not in the order of blocks");
+        return model_fail_weight(o, c, index, "is not in the order of blocks");
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
     if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
-        return model_fail_entry(o, "weight", index, "does not lie in its block's record");
+        return model_fail_weight(o, c, index, "does not lie in its block's record");
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
@@ -321,7 +350,7 @@ static bs_status model_weight_read(const model_open *o, model_weight_cursors *c,
     bs_model_weight *w = &o->model->weights[index];
     w->name_at = c->name.at;
     if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "weight", index, "has a bad name");
+        return model_fail_weight(o, c, index, "has a bad name");
     w->hash = bs_name_hash(text, strlen(text));
     const bs_status status = model_weight_shape(o, c, index);
     return status == BS_OK ? model_weight_place(o, c, index) : status;

@@ -23,6 +23,13 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk->index = -1;
 }
 
+static bs_status walk_fail(const bs_model_walk *walk, const char *what, bs_error *error)
+{
+    const bs_cursor *const all[] = {&walk->op, &walk->name, &walk->in_count, &walk->in, &walk->param_count, &walk->param, &walk->block};
+    const bs_status status = bs_cursor_blame(all, sizeof all / sizeof *all);
+    return bs_fail(error, status, "node %d: %s %s", walk->index, what, status == BS_ERROR_IO ? "not to be read" : "malformed");
+}
+
 static bool walk_list(bs_cursor *counts, bs_cursor *list, int32_t most, int32_t *count, int32_t *target)
 {
     *count = bs_cursor_i32(counts);
@@ -35,9 +42,9 @@ static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *err
 {
     char op[BS_MAX_NAME];
     if (!bs_cursor_text(&walk->op, op, sizeof op))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: the op's name is malformed", walk->index);
+        return walk_fail(walk, "the op's name is", error);
     if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its name is malformed", walk->index);
+        return walk_fail(walk, "its name is", error);
     node->op = bs_op_index(op);
     if (node->op < 0)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "node %d: there is no op \"%s\"", walk->index, op);
@@ -51,14 +58,14 @@ bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error 
     if (status != BS_OK)
         return status;
     if (!walk_list(&walk->in_count, &walk->in, BS_MAX_PATHS + 1, &node->n_in, node->in))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its inputs are malformed", walk->index);
+        return walk_fail(walk, "its inputs are", error);
     /* fewer parameters than the op has: the file is older, and zero means default */
     const int32_t fields = bs_min_i32(bs_op_get(node->op)->n_fields, BS_MODEL_MAX_PARAMS);
     if (!walk_list(&walk->param_count, &walk->param, fields, &node->n_params, node->params))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its parameters are malformed", walk->index);
+        return walk_fail(walk, "its parameters are", error);
     node->block = bs_cursor_i32(&walk->block);
     if (walk->block.status != BS_OK)
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its block is malformed", walk->index);
+        return walk_fail(walk, "its block is", error);
     return BS_OK;
 }
 
