@@ -150,7 +150,7 @@ static size_t sweep_model_bytes = SWEEP_POOL;
 static inline bool sweep_open(sweep_life *l, const sweep_how *how)
 {
     memset(l, 0, offsetof(sweep_life, out));
-    bs_arena *arena = sweep_take_arena(l, how, IN_MODEL, sweep_model_bytes);
+    bs_arena *arena = sweep_take_arena(l, how, IN_MODEL, sweep_model_bytes + (how->path ? 2 * BS_PROBE_BYTES : 0)); /* to try a direct read */
     l->model = how->path     ? bs_model_open_file(arena, how->platform, how->path, &l->error)
                : how->reader ? bs_model_open_reader(arena, how->reader, &l->error)
                              : bs_model_open_memory(arena, how->bytes, how->n_bytes, &l->error);

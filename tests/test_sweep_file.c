@@ -197,7 +197,7 @@ static void test_flips(void)
 
 int main(int argc, char **argv)
 {
-    share = sweep_share_of(argc, argv, 61);
+    share = sweep_share_of(argc, argv, 37);
     alone = sweep_alone();
     sweep_prepare(&file, &wanted, &alone);
     const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS, .plan = {.tier = BS_TIER_SCALAR}};
