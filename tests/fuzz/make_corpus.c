@@ -21,7 +21,7 @@ static void save(const char *fuzzer, const char *name, int32_t number, const voi
     mkdir(path, 0777);
     snprintf(path, sizeof path, "%s/%s/seed-%s-%02d", folder, fuzzer, name, number);
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, n, file) != n || fwrite(more, 1, n_more, file) != n_more || fclose(file) != 0) {
+    if (!file || fwrite(data, 1, n, file) != n || (n_more && fwrite(more, 1, n_more, file) != n_more) || fclose(file) != 0) {
         fprintf(stderr, "%s cannot be written\n", path);
         exit(1);
     }
@@ -252,6 +252,32 @@ static void model_corpus(void)
     }
 }
 
+/* --- profiles, traces ------------------------------------------------------------------------------------------ */
+
+static void profile_corpus(void)
+{
+    static const int32_t runs[] = {0, 1, 2, 3, 5, 9, 20, 40};
+    for (int32_t i = 0; i < 8; i++) {
+        synth_bytes b = synth_profile(runs[i], NULL);
+        save("profile", "synth", i, b.data, b.n - (i == 4 ? 3 : 0), options_of(0), 24);
+        synth_free(&b);
+    }
+}
+
+/* Any bytes are a trace. */
+static void replay_corpus(void)
+{
+    static uint8_t bytes[600];
+    for (int32_t i = 0; i < 24; i++) {
+        const size_t n = 60 + (size_t)i * 20;
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = (uint8_t)(check_random() >> 8);
+        bytes[0] = (uint8_t)(i * 3);
+        bytes[12] = (uint8_t)(i % 6 * 4); /* units */
+        save("replay", "any", i, bytes, n, NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -261,5 +287,7 @@ int main(int argc, char **argv)
     folder = argv[1];
     mkdir(folder, 0777);
     model_corpus();
+    profile_corpus();
+    replay_corpus();
     return 0;
 }
