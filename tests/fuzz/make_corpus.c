@@ -9,6 +9,7 @@
 #include "../random_graph.h"
 #include "../gguf_tiny.h"
 #include "../profile_synth.h"
+#include "y4m.h"
 
 #include <sys/stat.h>
 
@@ -278,6 +279,31 @@ static void replay_corpus(void)
     }
 }
 
+/* --- video ------------------------------------------------------------------------------------------------------- */
+
+/* A few small frames in every layout, from a file and from a pipe. */
+static void y4m_corpus(void)
+{
+    static uint8_t bytes[8192];
+    for (int32_t layout = 0; layout < Y4M_LAYOUT_COUNT; layout++) {
+        y4m_info info = {.width = 3 + layout, .height = 4 + layout % 3, .layout = (y4m_layout)layout, .range = (y4m_range)(layout % 3),
+                         .rate = {true, 30000, 1001}, .aspect = {layout % 2, 1, 1}, .interlacing = layout % 3 ? 'p' : 0};
+        char line[Y4M_HEADER_WRITE_MAX + 1];
+        size_t n = 1;
+        bytes[0] = (uint8_t)layout;
+        const size_t length = y4m_format_header(&info, line), frame = y4m_frame_bytes(&info);
+        memcpy(bytes + n, line, length);
+        n += length;
+        for (int32_t f = 0; f < layout % 4; f++) {
+            memcpy(bytes + n, "FRAME\n", 6);
+            for (size_t i = 0; i < frame; i++)
+                bytes[n + 6 + i] = (uint8_t)(i * 7 + (size_t)f);
+            n += 6 + frame;
+        }
+        save("y4m", y4m_facts(info.layout)->name, layout, bytes, n - (layout == 7 ? 5 : 0), NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -289,5 +315,6 @@ int main(int argc, char **argv)
     model_corpus();
     profile_corpus();
     replay_corpus();
+    y4m_corpus();
     return 0;
 }
