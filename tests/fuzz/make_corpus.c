@@ -304,6 +304,21 @@ static void y4m_corpus(void)
     }
 }
 
+/* --- builder calls ----------------------------------------------------------------------------------------------- */
+
+/* Any bytes are calls; few bytes go on as a random graph. */
+static void graph_corpus(void)
+{
+    static uint8_t bytes[500];
+    for (int32_t i = 0; i < 80; i++) {
+        const size_t n = i % 2 ? 60 + (size_t)i * 5 : i % 4 ? 6 : 40 + (size_t)i * 4;
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = (uint8_t)(check_random() >> 8);
+        bytes[0] = (uint8_t)i;
+        save("graph", i % 2 ? "wild" : "grown", i, bytes, n, NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -316,5 +331,6 @@ int main(int argc, char **argv)
     profile_corpus();
     replay_corpus();
     y4m_corpus();
+    graph_corpus();
     return 0;
 }
