@@ -6,7 +6,7 @@
  * Relies on: fuzz_trace.h. Must never: read beyond its tables. */
 #include "fuzz_trace.h"
 
-enum { MOST_UNITS = 24, MOST_STAGES = 16, MOST_STAGE_UNITS = 256, MOST_VISITS = 160, MOST_USES = 640, MOST_GUESSES = 320 };
+enum { MOST_UNITS = 16, MOST_STAGES = 8, MOST_STAGE_UNITS = 128, MOST_VISITS = 120, MOST_USES = 480, MOST_GUESSES = 240 };
 
 static bs_trace_unit units[MOST_UNITS];
 static bs_trace_stage stages[MOST_STAGES];

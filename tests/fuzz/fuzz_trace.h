@@ -9,16 +9,16 @@
 
 #include <math.h>
 
-enum { FUZZ_REPLAY_MOST = 4 << 20, FUZZ_WORK_MOST = 6000 };
+enum { FUZZ_REPLAY_MOST = 4 << 20, FUZZ_WORK_MOST = 25000 };
 
-/* Chunks that all uses would read, for what a replay costs. */
+/* What a replay costs: at every chunk that uses would read, all units of all stages may be weighed as guesses. */
 static inline double fuzz_replay_work(const bs_trace *t, const bs_replay_desc *d)
 {
     const double chunk = d->chunk_bytes > 0 ? d->chunk_bytes : 262144;
-    double work = (double)t->n_visits * ((double)t->n_units + (double)t->n_guesses / ((double)t->n_visits + 1));
+    double events = t->n_visits + t->n_guesses;
     for (int32_t i = 0; i < t->n_uses; i++)
-        work += 1 + fmin((double)t->units[t->uses[i].unit].read_bytes / chunk, 1 << 20);
-    return work;
+        events += 1 + fmin((double)t->units[t->uses[i].unit].read_bytes / chunk, 1 << 20);
+    return events * (8.0 + t->n_units + t->n_stage_units);
 }
 
 /* The least slots it can have, and those that hold everything. */
