@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c12914fdd9be31ae2e24b01a8e87a0da8429c0749a88ab0c0b14a56a56d75c6a
+ * sha256 of the parts: cb833f5e9e024e5c1190cb8d6ab617fc4023e9a72fa3349634676d3631679c16
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14636,7 +14636,7 @@ bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *w
         return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
     if (cursor->fault == BS_FAULT_ASCII)
         return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
-    return bs_fail(error, BS_ERROR_FORMAT, "%s needs %llu bytes at byte %llu, there are %llu", what, wanted, at,
+    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
                    (unsigned long long)bs_cursor_left(cursor));
 }
 
@@ -24752,7 +24752,7 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
     if (symbol < 0 || symbol >= model->n_symbols)
         return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a multiple of %d", index, (long long)wanted, (int)factor);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
     if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
                        (long long)(m->maximum[symbol] * factor));
@@ -24818,8 +24818,12 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         if (found != BS_OK)
             return found;
         bs_symbol(graph, name, maxima.maximum[i]);
+        if (bs_graph_check(graph, error) != BS_OK) {
+            bs_error_prefix(error, "symbol %d \"%s\": ", i, name);
+            return graph->status;
+        }
     }
-    return bs_graph_check(graph, error);
+    return BS_OK;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -25567,7 +25571,7 @@ static bs_status model_block(model_open *o, int32_t index)
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
-                       index ? "some of" : "all,", n);
+                       index ? "some of" : "all:", n);
     return model_block_record(o, block, tensor);
 }
 

@@ -48,7 +48,7 @@ bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *w
         return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
     if (cursor->fault == BS_FAULT_ASCII)
         return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
-    return bs_fail(error, BS_ERROR_FORMAT, "%s needs %llu bytes at byte %llu, there are %llu", what, wanted, at,
+    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
                    (unsigned long long)bs_cursor_left(cursor));
 }
 

@@ -92,7 +92,7 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
     if (symbol < 0 || symbol >= model->n_symbols)
         return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a multiple of %d", index, (long long)wanted, (int)factor);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
     if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
                        (long long)(m->maximum[symbol] * factor));
@@ -158,8 +158,12 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         if (found != BS_OK)
             return found;
         bs_symbol(graph, name, maxima.maximum[i]);
+        if (bs_graph_check(graph, error) != BS_OK) {
+            bs_error_prefix(error, "symbol %d \"%s\": ", i, name);
+            return graph->status;
+        }
     }
-    return bs_graph_check(graph, error);
+    return BS_OK;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
