@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 73194a19d62c3b685acf32735d1d9a288676b1446b29282e69c16798ce41adb5
+ * sha256 of the parts: f049af3dee5a34eca6c190b35a2c680119dfd131769d7478cf72f088b1b91881
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18834,10 +18834,13 @@ static void size_lanes(bs_plan *p)
 
 bool bs_plan_stages(bs_plan *p, bs_error *error)
 {
+    int32_t largest = 0;
+    char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
         const uint64_t bytes = p->units[u].prepared_bytes;
         p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        p->largest_unit_bytes = bytes > p->largest_unit_bytes ? bytes : p->largest_unit_bytes;
+        largest = bytes > p->largest_unit_bytes ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
@@ -18846,7 +18849,8 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
     p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
     if (p->slot_bytes < p->largest_unit_bytes) {
         const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, "the weights of the largest block");
+        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
+        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
         return false;
     }
     p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
@@ -20290,8 +20294,8 @@ static void plan_node(bs_plan *p, int32_t n)
 
 /* A field of bs_plan_desc, and what it may be. */
 typedef struct desc_range {
-    const char *field;
-    size_t offset;
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
     int32_t low, high;
 } desc_range;
 

@@ -86,8 +86,8 @@ static void plan_node(bs_plan *p, int32_t n)
 
 /* A field of bs_plan_desc, and what it may be. */
 typedef struct desc_range {
-    const char *field;
-    size_t offset;
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
     int32_t low, high;
 } desc_range;
 

@@ -164,10 +164,13 @@ static void size_lanes(bs_plan *p)
 
 bool bs_plan_stages(bs_plan *p, bs_error *error)
 {
+    int32_t largest = 0;
+    char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
         const uint64_t bytes = p->units[u].prepared_bytes;
         p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        p->largest_unit_bytes = bytes > p->largest_unit_bytes ? bytes : p->largest_unit_bytes;
+        largest = bytes > p->largest_unit_bytes ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
@@ -176,7 +179,8 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
     p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
     if (p->slot_bytes < p->largest_unit_bytes) {
         const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, "the weights of the largest block");
+        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
+        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
         return false;
     }
     p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
