@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c935e348a4c1b855b7382062b6c807cdc1e7cc9cc8a3eb94628b47aa24ba5358
+ * sha256 of the parts: fb7db81d144f519ab21104ecba90042c2cb8a66f671b051602af205ad226ecb9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17552,8 +17552,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane)
-            return -1;
+        if (!lane) return -1; /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
         pass_event(r, lane, when);
     }
 }
@@ -17575,8 +17574,7 @@ static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
-        if (i < 0)
-            return BS_ERROR_LIMIT;
+        if (i < 0) return BS_ERROR_LIMIT; /* unreachable: see take_ready */
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
         r->future[use->unit] = r->next_position[v->first_use + i] < 0 ? INT32_MAX : r->next_position[v->first_use + i];
         done[i] = true;
@@ -17875,7 +17873,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     result->time_ns = r->now;
     result->compute_ns = r->computed;
     workspace->used = mark;
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "bs_replay: a unit is never read: the slots are too small for it");
+    if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
+    return status;
 }
 /* ==== end src/replay.c ======================================================================== */
 
