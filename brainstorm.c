@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fb7db81d144f519ab21104ecba90042c2cb8a66f671b051602af205ad226ecb9
+ * sha256 of the parts: c18247f088e5ac0508384920e7dda41aaa9e07220c5650b5dbd17cf8502cb283
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -74,6 +74,8 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
@@ -88,6 +90,36 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base.h ========================================================================== */
+
+/* ==== begin src/debug.h ======================================================================= */
+/* debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
+ * Relies on base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
+ * whatever comes from outside is checked in every build, and answered with an error. */
+#ifndef BS_DEBUG_H
+#define BS_DEBUG_H
+
+/* #include "base.h" */
+
+/* Objects begin with one of these while they live. */
+#define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
+#define BS_MARK_PLAN 0x50525342u
+#define BS_MARK_SESSION 0x53525342u
+
+#if defined(BS_DEBUG)
+#undef NDEBUG /* asked for by name */
+#include <assert.h>
+#define BS_DEBUG_CHECK(condition) assert(condition)
+
+static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+}
+#else
+#define BS_DEBUG_CHECK(condition) ((void)0)
+#endif
+
+#endif
+/* ==== end src/debug.h ========================================================================= */
 
 /* ==== begin src/error.c ======================================================================= */
 /* error.c - status names and the filling of bs_error. Relies on base.h. Must never print. */
@@ -147,9 +179,24 @@ bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
     return false;
 }
 
+void bs_error_prefix(bs_error *error, const char *format, ...)
+{
+    if (!error)
+        return;
+    va_list arguments;
+    char message[sizeof error->message];
+    memcpy(message, error->message, sizeof message);
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    const size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used, "%s", message);
+}
+
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
 {
     const uint64_t available = arena ? arena->size - arena->used : 0;
+    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
     const char *name = arena && arena->name ? arena->name : "?";
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);
@@ -7741,7 +7788,7 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
-/* #include "base.h" */
+/* #include "debug.h" */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -7823,17 +7870,18 @@ typedef struct bs_router_info {
 #define BS_MAX_DIMS 512
 
 struct bs_graph {
+    uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
@@ -8031,8 +8079,8 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands;
-    uint64_t at_nodes, at_values, at_operands, at_text, bytes;
+    int32_t nodes, values, text, operands, domains;
+    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
 } bs_graph_layout;
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
@@ -8046,10 +8094,12 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
     if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
         return false;
     l->operands = l->nodes * 4;
+    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
     l->at_nodes = bs_align_u64(sizeof(bs_graph));
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
     l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_text = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
     l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
     return true;
 }
@@ -8070,14 +8120,17 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
         return NULL;
     memset(memory, 0, (size_t)l.bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
+    g->mark = BS_MARK_GRAPH;
     g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
     g->values = (bs_value_info *)(void *)(memory + l.at_values);
     g->operands = (int32_t *)(void *)(memory + l.at_operands);
+    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
     g->text = (char *)(memory + l.at_text);
     g->max_nodes = l.nodes;
     g->max_values = l.values;
     g->max_text = l.text;
     g->max_operands = l.operands;
+    g->max_domains = l.domains;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -8102,6 +8155,7 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
 
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
     if (graph->status != BS_OK && error)
@@ -8313,8 +8367,8 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
             d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
-    if (graph->n_domains == BS_MAX_DOMAINS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", BS_MAX_DOMAINS);
+    if (graph->n_domains == graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
         return -1;
     }
     bs_domain *d = &graph->domains[graph->n_domains];
@@ -8415,6 +8469,7 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int32_t n_in, const void *params)
 {
     const bs_op *op = bs_op_get(op_index);
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph || graph->status != BS_OK)
         return NULL;
     if (!op) {
@@ -12138,7 +12193,7 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 /* One dimension of the result. */
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
-    const int32_t source = -code - 1;
+    const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -14289,9 +14344,8 @@ static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, si
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
     for (int32_t i = 0; i < rank && i < BS_MAX_RANK && used < bytes; i++) {
-        const int n = snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
-                               i + 1 == rank ? "]" : "");
-        used += n < 0 ? bytes : (size_t)n;
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
+                                 i + 1 == rank ? "]" : "");
     }
 }
 
@@ -14318,7 +14372,7 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status == BS_ERROR_WEIGHTS)
         return bs_fail(error, status, "weight \"%s\" is missing", name);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\" could not be looked up", name);
+        return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
     weight_shape_text(info->rank, info->dim, found, sizeof found);
     weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
@@ -14328,8 +14382,8 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
     if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
-        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, which are not those of %s", name,
-                       (unsigned long long)info->bytes, found);
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
+                       (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
     return BS_OK;
 }
 
@@ -14372,11 +14426,12 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
 {
     const uint64_t wanted = bs_weight_spec_bytes(spec);
     if (info->bytes > wanted || wanted > SIZE_MAX)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" was found for another shape", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
+                       (unsigned long long)info->bytes, (unsigned long long)wanted);
     uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
     const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\" could not be read", name);
+        return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
         bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
@@ -14468,16 +14523,22 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 #define BS_CURSOR_BYTES 128
 
+/* What a read failed of, when it was not the storage. */
+typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
+
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
 typedef struct bs_cursor {
     const bs_source *source;
     uint64_t at, end;
     bs_status status;
+    bs_cursor_fault fault;
+    uint64_t wanted, most; /* bytes that the read that failed asked for; a text's limit */
     uint32_t window_bytes;
     uint64_t window_at;
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
+/* at <= end <= the source's size */
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
 bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
 bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
@@ -14487,15 +14548,17 @@ static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_curs
 static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
+/* Says why this cursor failed, of `what`. */
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
 static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
 /* FNV-1a over a name, 64 bits. */
 uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal. Two names of one hash count as duplicates: a file that contrives such a pair only
+/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that contrives such a pair only
  * hurts itself. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count);
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif
 /* ==== end src/cursor.h ======================================================================== */
@@ -14527,45 +14590,59 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
 {
+    memset(cursor, 0, sizeof *cursor - sizeof cursor->window);
     cursor->source = source;
     cursor->at = at;
     cursor->end = end;
-    cursor->status = at <= end && end <= source->size ? BS_OK : BS_ERROR_FORMAT;
-    cursor->window_at = 0;
-    cursor->window_bytes = 0;
 }
 
-static bool cursor_fail(bs_cursor *c, bs_status status)
+/* The first failure: all reads look at the status before. */
+static bool cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
-    if (c->status == BS_OK)
-        c->status = status;
+    c->status = status;
+    c->fault = fault;
+    c->wanted = wanted;
     return false;
+}
+
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
+{
+    const unsigned long long at = cursor->at, wanted = cursor->wanted;
+    if (cursor->status == BS_ERROR_IO)
+        return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
+    if (cursor->fault == BS_FAULT_LONG)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
+    if (cursor->fault == BS_FAULT_ASCII)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
+    return bs_fail(error, BS_ERROR_FORMAT, "%s needs %llu bytes at byte %llu, there are %llu", what, wanted, at,
+                   (unsigned long long)bs_cursor_left(cursor));
 }
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    return c->status == BS_OK && (bytes <= c->end - c->at || cursor_fail(c, BS_ERROR_FORMAT));
+    if (c->status != BS_OK)
+        return false;
+    return bytes <= bs_cursor_left(c) ? true : cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
 }
 
-/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. */
+static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
+{
+    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
+    return status == BS_OK ? true : cursor_fail(c, status, BS_FAULT_END, bytes);
+}
+
+/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
 static bool cursor_fill(bs_cursor *c, uint64_t bytes)
 {
-    if (c->at >= c->window_at && c->at + bytes <= c->window_at + c->window_bytes)
+    if (c->at + bytes <= c->window_at + c->window_bytes)
         return true;
-    const uint64_t left = c->end - c->at;
+    const uint64_t left = bs_cursor_left(c);
     const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
-    const bs_status status = bs_source_read(c->source, c->at, c->window, ahead);
-    if (status != BS_OK)
-        return cursor_fail(c, status);
+    if (!cursor_read(c, c->window, ahead))
+        return false;
     c->window_at = c->at;
     c->window_bytes = (uint32_t)ahead;
     return true;
-}
-
-static bool cursor_direct(bs_cursor *c, void *target, uint64_t bytes)
-{
-    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK || cursor_fail(c, status);
 }
 
 bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
@@ -14573,7 +14650,7 @@ bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
     if (!cursor_has(cursor, bytes))
         return false;
     if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
-        if (!cursor_direct(cursor, target, bytes))
+        if (!cursor_read(cursor, target, bytes))
             return false;
     } else {
         if (!cursor_fill(cursor, bytes))
@@ -14619,15 +14696,15 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     const uint64_t length = bs_cursor_u64(cursor);
     if (cursor->status != BS_OK)
         return false;
+    cursor->most = bytes - 1;
     if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT);
-    if (!bs_cursor_take(cursor, text, length))
-        return false;
+        return cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
+    const bool there = bs_cursor_take(cursor, text, length);
     text[length] = 0;
-    if (text_is_plain(text, length))
+    if (there && text_is_plain(text, length))
         return true;
     text[0] = 0;
-    return cursor_fail(cursor, BS_ERROR_FORMAT);
+    return there ? cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length) : false;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -14654,19 +14731,19 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 }
 
 /* Heap sort: no recursion, no bad inputs. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count)
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
     for (size_t i = count / 2; i-- > 0;)
         hash_sift(hashes, i, count);
-    for (size_t n = count; n > 1; n--) {
+    for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];
-        hashes[n - 1] = largest;
+        hashes[n - 1] = *twice = largest;
         hash_sift(hashes, 0, n - 1);
-        if (n < count && hashes[n - 1] == hashes[n])
+        if (n < count && largest == hashes[n])
             return false;
     }
-    return count < 2 || hashes[0] != hashes[1];
+    return true;
 }
 /* ==== end src/cursor.c ======================================================================== */
 
@@ -14696,7 +14773,7 @@ typedef enum bs_gguf_type {
 
 /* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
 typedef struct bs_gguf_key {
-    uint64_t hash;
+    uint64_t hash, name_at; /* of its name; the string's length included */
     uint64_t at, end;
     uint64_t count;   /* elements of an array; 1 */
     uint32_t type;    /* of the value, or of an array's elements */
@@ -14704,7 +14781,7 @@ typedef struct bs_gguf_key {
 } bs_gguf_key;
 
 typedef struct bs_gguf_tensor {
-    uint64_t name_at; /* of the string, its length included */
+    uint64_t hash, name_at;
     uint64_t offset;  /* absolute in the file */
     uint64_t bytes;   /* without padding */
     uint64_t dim[4];  /* fastest-varying first */
@@ -14728,8 +14805,16 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
 
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
+/* The same, refused when it is of another type, or required and missing. */
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error);
+/* A u32 within least .. most. Absent and not required: *number stays. */
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error);
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
+/* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
+bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error);
 
 #endif
 /* ==== end src/gguf.h ========================================================================== */
@@ -14741,30 +14826,22 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 
 /* --------------------------------------------------------------------------------------------------- pass */
 
-/* State of the one pass. `what` says where in the header we are, for the message when it ends early. */
+/* State of the one pass. `name` and `index` say which record it is at, for messages. */
 typedef struct gguf_pass {
     bs_gguf *gguf;
     bs_cursor cursor;
     bs_error *error;
-    const char *what;
     uint32_t index;
     uint64_t *hashes; /* of names, for the check on duplicates */
+    char name[BS_GGUF_MAX_KEY_BYTES + 1];
 } gguf_pass;
 
-static bs_status gguf_fail_read(gguf_pass *p)
+/* Puts the record in front of what is wrong with it. */
+static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what)
 {
-    const bs_status status = p->cursor.status;
-    if (status == BS_ERROR_IO)
-        return bs_fail(p->error, status, "reading %s %u failed at byte %llu", p->what, (unsigned)p->index,
-                       (unsigned long long)p->cursor.at);
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%s %u is malformed or runs over the end, at byte %llu", p->what,
-                   (unsigned)p->index, (unsigned long long)p->cursor.at);
-}
-
-static bs_status gguf_fail_here(gguf_pass *p, const char *why)
-{
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%s %u %s, at byte %llu", p->what, (unsigned)p->index, why,
-                   (unsigned long long)p->cursor.at);
+    if (status != BS_OK)
+        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, (unsigned)p->index, p->name);
+    return status;
 }
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
@@ -14782,9 +14859,9 @@ static bs_status gguf_version(gguf_pass *p)
 {
     const uint32_t version = bs_cursor_u32(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF version");
     if ((version & 0xffff) == 0 && version != 0)
-        return bs_fail(p->error, BS_ERROR_VERSION, "the file is big-endian");
+        return bs_fail(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
     if (version != 3)
         return bs_fail(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
     return BS_OK;
@@ -14795,9 +14872,10 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 {
     const uint64_t n = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
     if (n > bs_cursor_left(&p->cursor) / least_bytes)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into the file", (unsigned long long)n, what);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
+                       (unsigned long long)p->gguf->source.size);
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -14808,9 +14886,8 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 static bs_status gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    p->what = "GGUF header";
     if (!bs_cursor_take(&p->cursor, magic, 4))
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
     bs_status status = gguf_version(p);
@@ -14832,12 +14909,10 @@ static uint32_t gguf_type_bytes(uint32_t type)
 static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     const uint32_t bytes = gguf_type_bytes(key->type);
-    if (bytes)
-        return bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes)) ? BS_OK : gguf_fail_read(p);
-    for (uint64_t i = 0; i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        if (!bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor)))
-            return gguf_fail_read(p);
-    return BS_OK;
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
+    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
+        there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
+    return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
 }
 
 static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
@@ -14850,60 +14925,67 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
         key->count = bs_cursor_u64(&p->cursor);
     }
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its type");
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return gguf_fail_here(p, "has a type that does not exist");
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type, BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
-        return gguf_fail_here(p, "is an array of arrays, which is not supported");
+        return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
     key->at = p->cursor.at;
     const bs_status status = gguf_skip_elements(p, key);
     key->end = p->cursor.at;
     return status;
 }
 
+/* Of a key or a tensor: p->name. */
+static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *hash)
+{
+    *at = p->cursor.at;
+    if (!bs_cursor_text(&p->cursor, p->name, bytes))
+        return bs_cursor_fail(&p->cursor, p->error, "its name");
+    if (!p->name[0])
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
+    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    return BS_OK;
+}
+
 static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
 {
-    char name[BS_GGUF_MAX_KEY_BYTES + 1];
-    if (!bs_cursor_text(&p->cursor, name, sizeof name))
-        return gguf_fail_read(p);
-    if (!name[0])
-        return gguf_fail_here(p, "has no name");
-    key->hash = bs_name_hash(name, strlen(name));
-    p->hashes[p->index] = key->hash;
-    return gguf_value(p, key);
+    const bs_status status = gguf_name(p, sizeof p->name, &key->name_at, &key->hash);
+    return status == BS_OK ? gguf_value(p, key) : status;
+}
+
+/* One that has the hash of another before or behind it. */
+static bs_status gguf_fail_twice(gguf_pass *p, uint64_t name_at, const char *what)
+{
+    const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
+    return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
 }
 
 static bs_status gguf_keys(gguf_pass *p)
 {
-    p->what = "key";
+    uint64_t twice;
+    bs_gguf_key *const keys = p->gguf->keys;
     for (p->index = 0; p->index < p->gguf->n_keys; p->index++) {
-        const bs_status status = gguf_key(p, &p->gguf->keys[p->index]);
+        const bs_status status = gguf_at_record(p, gguf_key(p, &keys[p->index]), "key");
         if (status != BS_OK)
             return status;
     }
-    if (!bs_hashes_unique(p->hashes, p->gguf->n_keys))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "a key occurs twice");
-    return BS_OK;
+    if (bs_hashes_unique(p->hashes, p->gguf->n_keys, &twice))
+        return BS_OK;
+    p->index = 0;
+    while (keys[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, keys[p->index].name_at, "keys");
 }
 
 static bs_status gguf_alignment(gguf_pass *p)
 {
-    const bs_gguf_key *key = bs_gguf_find(p->gguf, "general.alignment");
-    p->gguf->alignment = 32;
-    if (!key)
-        return BS_OK;
-    if (key->is_array || key->type != BS_GGUF_U32)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "general.alignment is not a u32");
-    bs_cursor cursor;
-    bs_gguf_cursor(p->gguf, key, &cursor);
-    const uint64_t n = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK)
-        return bs_fail(p->error, cursor.status, "general.alignment could not be read");
-    if (n < 8 || n > BS_GGUF_MAX_ALIGNMENT || (n & (n - 1)) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "general.alignment is %llu, expected a power of two from 8 to %d",
-                       (unsigned long long)n, BS_GGUF_MAX_ALIGNMENT);
+    uint32_t n = 32;
+    const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
+    if (status == BS_OK && (n & (n - 1)) != 0)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
     p->gguf->alignment = n;
-    return BS_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -14928,18 +15010,17 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->rank = bs_cursor_u32(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its rank");
     if (tensor->rank < 1 || tensor->rank > 4)
-        return gguf_fail_here(p, "has a rank outside 1..4");
-    for (uint32_t i = 0; i < 4; i++)
-        tensor->dim[i] = i < tensor->rank ? bs_cursor_u64(&p->cursor) : 1;
-    if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
     tensor->bytes = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        if (tensor->dim[i] == 0 || tensor->dim[i] > INT64_MAX)
-            return gguf_fail_here(p, "has a dimension that is zero or beyond 2^63");
-        tensor->bytes = bs_mul_u64(tensor->bytes, tensor->dim[i]);
+        const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
+        if (p->cursor.status != BS_OK)
+            return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
+        if (n == 0 || n > INT64_MAX)
+            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
+        tensor->bytes = bs_mul_u64(tensor->bytes, n);
     }
     return BS_OK;
 }
@@ -14947,50 +15028,56 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
+    tensor->offset = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "tensor %u has type %u, which is not one of the plain types",
-                       (unsigned)p->index, (unsigned)tensor->type);
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
     tensor->bytes = bs_mul_u64(tensor->bytes, each);
-    if (tensor->bytes > p->gguf->source.size)
-        return gguf_fail_here(p, "is larger than the file");
-    return BS_OK;
-}
-
-static bs_status gguf_tensor_name(gguf_pass *p, bs_gguf_tensor *tensor)
-{
-    char name[BS_GGUF_MAX_NAME_BYTES + 1];
-    tensor->name_at = p->cursor.at;
-    if (!bs_cursor_text(&p->cursor, name, sizeof name))
-        return gguf_fail_read(p);
-    if (!name[0])
-        return gguf_fail_here(p, "has no name");
-    p->hashes[p->index] = bs_name_hash(name, strlen(name));
     return BS_OK;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, uint64_t *running)
 {
-    tensor->offset = bs_cursor_u64(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
-    if (tensor->offset != *running)
-        return gguf_fail_here(p, "does not start where the one before it ends");
-    *running = bs_add_u64(*running, bs_add_u64(tensor->bytes, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1));
-    return *running <= p->gguf->source.size ? BS_OK : gguf_fail_here(p, "ends beyond the file");
+    const uint64_t wanted = *running, pad = p->gguf->alignment - 1, size = p->gguf->source.size;
+    if (tensor->offset != wanted)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
+                       (unsigned long long)tensor->offset, (unsigned long long)wanted);
+    *running = bs_add_u64(wanted, bs_add_u64(tensor->bytes, pad) & ~pad);
+    if (tensor->bytes <= size && *running <= size)
+        return BS_OK;
+    return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
+                   (unsigned long long)tensor->bytes, (unsigned long long)wanted, (unsigned long long)size);
 }
 
 static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
 {
-    bs_status status = gguf_tensor_name(p, tensor);
+    bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
     if (status == BS_OK)
         status = gguf_tensor_shape(p, tensor);
     if (status == BS_OK)
         status = gguf_tensor_type(p, tensor);
     return status == BS_OK ? gguf_tensor_place(p, tensor, running) : status;
+}
+
+/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
+static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+{
+    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
+    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
+    uint8_t piece[512];
+    for (uint64_t bytes = 0; at < end; at += bytes) {
+        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
+        for (uint64_t i = 0; i < bytes; i++)
+            if (piece[i] != 0)
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+    }
+    return BS_OK;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
@@ -15001,23 +15088,29 @@ static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
     if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
                        (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
-    for (uint32_t i = 0; i < gguf->n_tensors; i++)
+    bs_status status = gguf_padding(p, p->cursor.at);
+    for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
         gguf->tensors[i].offset += gguf->data;
-    return BS_OK;
+        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+    }
+    return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
 {
-    uint64_t running = 0;
-    p->what = "tensor";
+    uint64_t running = 0, twice;
+    bs_gguf_tensor *const tensors = p->gguf->tensors;
     for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
-        const bs_status status = gguf_tensor(p, &p->gguf->tensors[p->index], &running);
+        const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
         if (status != BS_OK)
             return status;
     }
-    if (!bs_hashes_unique(p->hashes, p->gguf->n_tensors))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "a tensor's name occurs twice");
-    return gguf_data(p, running);
+    if (bs_hashes_unique(p->hashes, p->gguf->n_tensors, &twice))
+        return gguf_data(p, running);
+    p->index = 0;
+    while (tensors[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, tensors[p->index].name_at, "tensors");
 }
 
 /* --------------------------------------------------------------------------------------------------- open */
@@ -15077,6 +15170,48 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
         if (gguf->keys[i].hash == hash)
             return &gguf->keys[i];
     return NULL;
+}
+
+static const char *gguf_type_name(uint32_t type)
+{
+    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
+                                                      "u64", "i64", "f64"};
+    return names[type];
+}
+
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error)
+{
+    static const char of[2][10] = {"", "array of "};
+    const bs_gguf_key *found = *key = bs_gguf_find(gguf, name);
+    if (found ? found->type == (uint32_t)type && found->is_array == is_array : !required)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %s%s, expected %s%s", name, found ? of[found->is_array] : "",
+                   found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
+}
+
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error)
+{
+    const bs_gguf_key *key;
+    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(gguf, name, BS_GGUF_U32, false, required, &key, error);
+    if (status != BS_OK || !key)
+        return status;
+    bs_gguf_cursor(gguf, key, &cursor);
+    *number = bs_cursor_u32(&cursor);
+    if (cursor.status != BS_OK)
+        return bs_cursor_fail(&cursor, error, name);
+    if (*number >= least && *number <= most)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
+}
+
+bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error)
+{
+    bs_cursor cursor;
+    bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, error, "a name that was read before");
 }
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
@@ -17972,12 +18107,13 @@ typedef struct bs_plan_unit {
 #define BS_MAX_PARTS 512
 
 struct bs_plan {
+    uint32_t mark;
     const bs_graph *graph;
     bs_plan_desc desc;
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    int32_t max_instrs, max_parts;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -17985,9 +18121,9 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part parts[BS_MAX_PARTS];
+    bs_part *parts;           /* [max_parts] */
     int32_t region_domain[BS_MAX_REGIONS];
-    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units, max_stage_units;
@@ -19036,7 +19172,7 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     for (int32_t i = 0; i < p->n_parts; i++)
         if (p->parts[i].region == region && p->parts[i].domain == domain)
             return i;
-    if (p->n_parts == BS_MAX_PARTS) {
+    if (p->n_parts == p->max_parts) {
         l->status = BS_ERROR_LIMIT;
         return 0;
     }
@@ -20138,16 +20274,16 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
-    int32_t max_instrs, max_units, max_stage_units;
+    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + BS_MAX_REGIONS : 0;
+    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
-    l->max_stage_units = streams ? 2 * g->n_nodes + BS_MAX_PARTS : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
     l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
     l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
@@ -20155,11 +20291,15 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 
 static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
-    l->max_instrs = 4 * g->n_nodes + g->n_operands + BS_MAX_REGIONS;
+    l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
+    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
+    l->max_instrs = 4 * g->n_nodes + g->n_operands + l->max_regions;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_instrs = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
+    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
     layout_streaming(g, streams, l);
     const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
@@ -20290,12 +20430,16 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     }
     memset(memory, 0, (size_t)l.bytes);
     bs_plan *p = (bs_plan *)(void *)memory;
+    p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
+    p->max_parts = l.max_parts;
+    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
+    p->parts = (bs_part *)(void *)(memory + l.at_parts);
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
@@ -21179,6 +21323,8 @@ typedef struct bs_context {
 } bs_context;
 
 struct bs_session {
+    uint32_t mark;
+    atomic_int users; /* threads inside, where BS_DEBUG counts them */
     const bs_plan *plan;
     const bs_graph *graph;
     const bs_platform *platform;
@@ -23565,7 +23711,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     for (int32_t t = 0; t < plan->threads; t++) {
         s->contexts[t].session = s;
         s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
+        s->contexts[t].scratch = s->scratch ? s->scratch + (uint64_t)t * plan->scratch_bytes : NULL;
     }
     s->root.scratch = s->scratch;
     return s;
@@ -23748,6 +23894,18 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     return false;
 }
 
+#if defined(BS_DEBUG)
+static bool arenas_disjoint(const bs_memory *m)
+{
+    const bs_arena *arenas[4] = {&m->persistent, &m->transient, &m->staging, &m->slots};
+    for (int32_t i = 0; i < 4; i++)
+        for (int32_t k = i + 1; k < 4; k++)
+            if (!bs_disjoint(arenas[i]->base, arenas[i]->size, arenas[k]->base, arenas[k]->size))
+                return false;
+    return true;
+}
+#endif
+
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
     const bs_session_desc none = {.platform = NULL};
@@ -23756,6 +23914,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
         return NULL;
     }
+    BS_DEBUG_CHECK(plan->mark == BS_MARK_PLAN && plan->graph->mark == BS_MARK_GRAPH);
+    BS_DEBUG_CHECK(arenas_disjoint(memory));
     if (!desc)
         desc = &none;
     if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
@@ -23783,6 +23943,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         memory->slots.used = mark[3];
         return NULL;
     }
+    s->mark = BS_MARK_SESSION;
     return s;
 }
 
@@ -23791,6 +23952,7 @@ void bs_session_close(bs_session *session)
     if (!session)
         return;
     bs_wait(session, NULL);
+    session->mark = 0;
     bs_workers_stop(&session->pool);
     bs_store_close(&session->store); /* its lanes copy to the device */
     if (session->device)
@@ -23869,7 +24031,27 @@ static const bs_value_info *bound_value(const bs_session *s, int32_t n)
     return &s->graph->values[bs_node_is(node, &bs_op_output) ? bs_node_in(s->graph, node)[0] : node->first_out];
 }
 
-bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+static void session_enter(bs_session *session)
+{
+    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
+#if defined(BS_DEBUG)
+    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
+    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
+#endif
+    (void)session;
+}
+
+static void session_leave(bs_session *session)
+{
+#if defined(BS_DEBUG)
+    if (session)
+        atomic_fetch_sub(&session->users, 1);
+#endif
+    (void)session;
+}
+
+static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
@@ -23893,8 +24075,18 @@ bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
+    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
+                               session->plan->transient_bytes));
     session->bound[n] = b;
     return BS_OK;
+}
+
+bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_bind(session, name, buffer, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
@@ -24153,7 +24345,7 @@ static bs_status run_queue(bs_session *s, bs_error *error)
     return status;
 }
 
-bs_status bs_submit(bs_session *session, bs_error *error)
+static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
@@ -24176,7 +24368,15 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     return status;
 }
 
-bs_status bs_wait(bs_session *session, bs_error *error)
+bs_status bs_submit(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_submit(session, error);
+    session_leave(session);
+    return status;
+}
+
+static bs_status session_wait(bs_session *session, bs_error *error)
 {
     int32_t node = 0;
     if (!session)
@@ -24193,6 +24393,14 @@ bs_status bs_wait(bs_session *session, bs_error *error)
         return status;
     }
     return run_ended(session, status, node, error);
+}
+
+bs_status bs_wait(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_wait(session, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_run(bs_session *session, bs_error *error)
@@ -24372,23 +24580,27 @@ struct bs_model {
     int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
     uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
     bool buffered; /* stream_file is left alone */
+    char where[48]; /* in front of messages: the end of the file's path, "memory", "reader" */
     char name[BS_MAX_NAME];
     uint64_t file_id;
-    int32_t version, opset, scale;
-    int32_t n_nodes, n_values, n_operands, n_blocks, n_weights, n_symbols;
+    uint32_t version, opset, scale, n_values;
+    int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
     bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
 };
 
-/* One stored node, decoded. */
+/* One stored node, decoded; what it has no parameters for is 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
     int32_t in[BS_MAX_PATHS + 1];
     int32_t params[BS_MODEL_MAX_PARAMS];
     char name[BS_MAX_NAME];
 } bs_model_node;
+
+/* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
 
 /* Seven cursors that walk the arrays of nodes abreast. */
 typedef struct bs_model_walk {
@@ -24404,6 +24616,9 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
 
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+
+/* Puts the file in front of a message. Returns `status`. */
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
 
 /* Fills in the streaming half of a source, if the file can be streamed. */
 void bs_model_stream_source(const bs_model *model, bs_weights *weights);
@@ -24442,43 +24657,50 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk->index = -1;
 }
 
-static bool walk_list(bs_cursor *counts, bs_cursor *list, int32_t most, int32_t *count, int32_t *target)
+/* The list of one node: as many numbers as the next count says. */
+static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what, int32_t most, int32_t *count, int32_t *target, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
-    if (counts->status != BS_OK || *count < 0 || *count > most)
-        return false;
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target);
+    if (counts->status != BS_OK)
+        return bs_cursor_fail(counts, error, what);
+    if (*count < 0 || *count > most)
+        return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     char op[BS_MAX_NAME];
-    if (!bs_cursor_text(&walk->op, op, sizeof op))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: the op's name is malformed", walk->index);
     if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its name is malformed", walk->index);
+        return bs_cursor_fail(&walk->name, error, "its name");
+    if (!bs_cursor_text(&walk->op, op, sizeof op))
+        return bs_cursor_fail(&walk->op, error, "its op");
     node->op = bs_op_index(op);
     if (node->op < 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "node %d: there is no op \"%s\"", walk->index, op);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
     return BS_OK;
+}
+
+/* Fewer parameters than the op has: the file is older, and zero means default. */
+static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    bs_status status = walk_op(walk, node, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->in_count, &walk->in, "inputs", BS_MAX_PATHS + 1, &node->n_in, node->in, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->param_count, &walk->param, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, node->params, error);
+    node->block = bs_cursor_i32(&walk->block);
+    return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
 }
 
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
+    memset(node, 0, sizeof *node);
     walk->index++;
-    const bs_status status = walk_op(walk, node, error);
+    const bs_status status = walk_node(walk, node, error);
     if (status != BS_OK)
-        return status;
-    if (!walk_list(&walk->in_count, &walk->in, BS_MAX_PATHS + 1, &node->n_in, node->in))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its inputs are malformed", walk->index);
-    /* fewer parameters than the op has: the file is older, and zero means default */
-    const int32_t fields = bs_min_i32(bs_op_get(node->op)->n_fields, BS_MODEL_MAX_PARAMS);
-    if (!walk_list(&walk->param_count, &walk->param, fields, &node->n_params, node->params))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its parameters are malformed", walk->index);
-    node->block = bs_cursor_i32(&walk->block);
-    if (walk->block.status != BS_OK)
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its block is malformed", walk->index);
-    return BS_OK;
+        bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ symbols */
@@ -24497,16 +24719,17 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
     const int64_t symbol = (negated & 0xffff) - 1, factor = (negated >> 16) + 1;
     if (wanted == 0)
         return BS_OK;
+    if (code >= 0 && wanted != code)
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
     if (code >= 0)
-        return wanted == code ? BS_OK : bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d is %d, not %lld",
-                                                input->name, index, code, (long long)wanted);
+        return BS_OK;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_fail(error, BS_ERROR_FORMAT, "input \"%.64s\": dimension %d has no symbol", input->name, index);
+        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d must be a multiple of %lld, not %lld",
-                       input->name, index, (long long)factor, (long long)wanted);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a multiple of %d", index, (long long)wanted, (int)factor);
     if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d contradicts another input", input->name, index);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
+                       (long long)(m->maximum[symbol] * factor));
     m->maximum[symbol] = wanted / factor;
     m->set[symbol] = true;
     return BS_OK;
@@ -24515,9 +24738,8 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
 static bs_status maxima_input(const bs_model *model, model_maxima *m, const bs_model_input *input,
                               const bs_model_node *node, bs_error *error)
 {
-    if (node->n_params < 2 || node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK ||
-        node->n_params < 2 + input->rank)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\" has another rank than %d", input->name, input->rank);
+    if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
+        return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
     bs_status status = BS_OK;
     for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
         status = maxima_dim(model, m, input, i, node->params[2 + i], error);
@@ -24530,14 +24752,18 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
     bs_model_walk walk;
     bs_model_node node;
     if (!input->name)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "an input without a name");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
     bs_model_walk_begin(model, &walk);
     for (int32_t i = 0; i < model->n_nodes; i++) {
-        const bs_status status = bs_model_walk_next(&walk, &node, error);
-        if (status != BS_OK)
-            return status;
-        if (bs_op_get(node.op) == &bs_op_input && strcmp(node.name, input->name) == 0)
-            return maxima_input(model, m, input, &node, error);
+        bs_status status = bs_model_walk_next(&walk, &node, error);
+        if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
+            continue;
+        if (status == BS_OK) {
+            status = maxima_input(model, m, input, &node, error);
+            if (status != BS_OK)
+                bs_error_prefix(error, "input \"%s\": ", node.name);
+        }
+        return status;
     }
     return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
@@ -24561,11 +24787,10 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
     if (status != BS_OK)
         return status;
     for (int32_t i = 0; i < model->n_symbols; i++) {
-        bs_cursor cursor;
         char name[BS_MAX_NAME];
-        bs_cursor_init(&cursor, &model->gguf.source, model->symbols[i].name_at, model->gguf.source.size);
-        if (!bs_cursor_text(&cursor, name, sizeof name))
-            return bs_fail(error, cursor.status, "symbol %d could not be read again", i);
+        const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
+        if (found != BS_OK)
+            return found;
         bs_symbol(graph, name, maxima.maximum[i]);
     }
     return bs_graph_check(graph, error);
@@ -24573,22 +24798,19 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_damage.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
 } model_params;
 
-static bs_status build_node(bs_graph *graph, const bs_model_node *node, int32_t index, bs_error *error)
+static bs_status build_node(bs_graph *graph, const bs_model_node *node)
 {
     const bs_op *op = bs_op_get(node->op);
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
-    const size_t fields = (size_t)node->n_params * 4;
-    if (op->params_bytes > sizeof params || sizeof params.name + fields > sizeof params)
-        return bs_fail(error, BS_ERROR_LIMIT, "node %d: op \"%s\" has too many parameters", index, op->name);
-    memcpy(params.bytes + sizeof params.name, node->params, fields);
+    memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
     bs_graph_add(graph, node->op, node->in, node->n_in, op->params_bytes ? &params : NULL);
     return graph->status;
 }
@@ -24611,10 +24833,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
 {
     const bs_op *op = bs_op_get(node->op);
     const bool convert = strcmp(op->name, "convert") == 0;
-    for (int32_t i = node->n_params; i < op->n_fields && i < BS_MODEL_MAX_PARAMS; i++)
-        node->params[i] = 0; /* an older file left them out */
-    node->n_params = bs_min_i32(op->n_fields, BS_MODEL_MAX_PARAMS);
-    for (int32_t i = 0; i < node->n_params; i++)
+    for (int32_t i = 0; i < op->n_fields; i++)
         if (strcmp(op->fields[i].name, "code_bits") == 0)
             node->params[i] = bits;
     if (convert)
@@ -24635,13 +24854,14 @@ typedef struct model_replay {
 static bs_status replay_open_block(model_replay *r)
 {
     const bs_model_block *block = &r->model->blocks[r->next_block];
-    bs_cursor cursor;
+    const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
     char name[BS_MAX_NAME];
-    if (block->end_node > r->model->blocks[r->graph->current_block].end_node)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends after the block it lies in", r->next_block);
-    bs_cursor_init(&cursor, &r->model->gguf.source, block->name_at, r->model->gguf.source.size);
-    if (!bs_cursor_text(&cursor, name, sizeof name))
-        return bs_fail(r->error, cursor.status, "block %d could not be read again", r->next_block);
+    if (block->end_node > end)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+                       block->end_node, outer, end);
+    const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
+    if (status != BS_OK)
+        return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
     return bs_graph_check(r->graph, r->error);
@@ -24669,9 +24889,11 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
                        r->graph->current_block);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
-    if (build_node(r->graph, node, index, r->error) == BS_OK)
+    if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    return r->graph->status != BS_OK ? bs_graph_check(r->graph, r->error) : BS_ERROR_LIMIT;
+    bs_graph_check(r->graph, r->error);
+    bs_error_prefix(r->error, "node %d: ", index);
+    return r->graph->status;
 }
 
 static bs_status replay_end(model_replay *r)
@@ -24679,33 +24901,44 @@ static bs_status replay_end(model_replay *r)
     const bs_status status = replay_blocks(r, r->model->n_nodes);
     if (status != BS_OK)
         return status;
-    if (r->next_block != r->model->n_blocks || r->graph->current_block != 0)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d is not in the order of nodes", r->next_block);
-    if (r->graph->n_values - 1 != r->model->n_values)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "the graph has %d values, the file says %d", r->graph->n_values - 1,
-                       r->model->n_values);
+    if (r->next_block != r->model->n_blocks)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
+                       r->model->blocks[r->next_block].first_node);
+    const uint32_t values = (uint32_t)r->graph->n_values - 1;
+    if (values != r->model->n_values)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values", (unsigned)r->model->n_values,
+                       (unsigned)values);
     return BS_OK;
+}
+
+static bs_status build_nodes(model_replay *r)
+{
+    bs_model_walk walk;
+    bs_model_node node;
+    bs_status status = BS_OK;
+    bs_model_walk_begin(r->model, &walk);
+    for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+        status = bs_model_walk_next(&walk, &node, r->error);
+        if (status == BS_OK)
+            status = replay_node(r, &node, i);
+    }
+    return status == BS_OK ? replay_end(r) : status;
 }
 
 bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     if (!model || !graph || graph->n_nodes != 1 || graph->n_dims != 0 || graph->n_blocks != 1)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
-    if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
-    model_replay stored = {model, graph, error, 1, desc ? desc->code_bits : 0};
-    bs_model_walk walk;
-    bs_model_node node;
+    const int32_t bits = desc ? desc->code_bits : 0;
+    if (bits != 0 && (bits < 8 || bits > 15))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
+    model_replay stored = {model, graph, error, 1, bits};
     bs_status status = bs_graph_check(graph, error);
     if (status == BS_OK)
         status = build_symbols(model, graph, desc, error);
-    bs_model_walk_begin(model, &walk);
-    for (int32_t i = 0; status == BS_OK && i < model->n_nodes; i++) {
-        status = bs_model_walk_next(&walk, &node, error);
-        if (status == BS_OK)
-            status = replay_node(&stored, &node, i);
-    }
-    return status == BS_OK ? replay_end(&stored) : status;
+    if (status == BS_OK)
+        status = build_nodes(&stored);
+    return bs_model_at_file(model, status, error);
 }
 /* ==== end src/model_build.c =================================================================== */
 
@@ -24739,23 +24972,22 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* What is wrong with the head of that block's record; NULL: nothing. The layout is in docs/format.md. */
-static const char *head_fault(const bs_model *model, int32_t index, const uint8_t *head)
+/* Compares the head of that block's record with what the keys promise. The layout is in docs/format.md. */
+static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    if (head_u32(head, 0) != BS_MODEL_HEAD_MAGIC)
-        return "does not begin with \"BSRC\"";
-    if (head_u32(head, 4) != BS_MODEL_HEAD_VERSION)
-        return "has a head of another version";
-    if (head_u64(head, 24) != model->file_id)
-        return "is of another file";
-    if (head_u32(head, 8) != (uint32_t)index)
-        return "is that of another block";
-    if (head_u32(head, 12) != block->crc32)
-        return "has another CRC-32 in its head than the file's index";
-    if (head_u64(head, 16) != block->bytes)
-        return "has another length in its head than the file's index";
-    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32) ? NULL : "has a head with bytes that should be zero";
+    const struct { const char *name; uint64_t is, expected; } fields[] = {
+        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
+        {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), block->bytes},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].is != fields[i].expected)
+            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name, (unsigned long long)fields[i].is,
+                           (unsigned long long)fields[i].expected);
+    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
+               ? BS_OK
+               : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
 }
 
 /* ---------------------------------------------------------------------------------------------- streaming */
@@ -24781,11 +25013,11 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
     if (model->version < 2)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "a model file of version %d cannot be streamed: write it anew in version %d",
-                       model->version, BS_MODEL_VERSION);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
+                       model->where, (unsigned)model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "records aligned to %llu bytes cannot be streamed: they must be to %d",
-                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: records aligned to %llu bytes cannot be streamed: they must be to %d",
+                       model->where, (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
     return BS_OK;
 }
 
@@ -24846,7 +25078,7 @@ static bs_status stream_verify(const void *user, int32_t index, const void *head
     const bs_model *model = user;
     if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
         return BS_ERROR_ARGUMENT;
-    return head_fault(model, index, head) ? BS_ERROR_FORMAT : BS_OK;
+    return head_check(model, index, head, NULL);
 }
 
 void bs_model_stream_source(const bs_model *model, bs_weights *weights)
@@ -24863,77 +25095,89 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 
 /* -------------------------------------------------------------------------------------------------- check */
 
+/* All of it or a failure, from `at` of the record on. */
+static bs_status check_read(const bs_model *model, const bs_model_block *block, uint64_t at, void *buffer, size_t bytes, bs_error *error)
+{
+    const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed", (unsigned long long)bytes,
+                                             (unsigned long long)(block->offset + at));
+}
+
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = bs_source_read(&model->gguf.source, model->blocks[index].offset, head, sizeof head);
-    if (status != BS_OK)
-        return bs_fail(error, status, "the record of block %d could not be read", index);
-    const char *const fault = head_fault(model, index, head);
-    return fault ? bs_fail(error, BS_ERROR_FORMAT, "the record of block %d %s", index, fault) : BS_OK;
+    const bs_status status = check_read(model, &model->blocks[index], 0, head, sizeof head, error);
+    return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
-static bs_status check_crc(const bs_model *model, int32_t index, bs_error *error)
+static bs_status check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    const bs_model_block *block = &model->blocks[index];
     uint8_t piece[512];
     uint32_t crc = 0;
     for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
         const uint64_t left = block->bytes - at;
         const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", index);
+            return status;
         crc = bs_crc32(crc, piece, bytes);
         at += bytes;
     }
     if (crc == block->crc32)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", index, (unsigned)crc,
-                   (unsigned)block->crc32);
+    return bs_fail(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc, (unsigned)block->crc32);
 }
 
-/* Zeros from `at` to `end`, both absolute. */
-static bs_status check_gap(const bs_model *model, int32_t index, uint64_t at, uint64_t end, bs_error *error)
+/* Zeros from `at` to `end` of the record. */
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, uint64_t at, uint64_t end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (at < end) {
         const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, at, piece, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", index);
+            return status;
         if (!bytes_are_zero(piece, bytes))
-            return bs_fail(error, BS_ERROR_FORMAT, "the record of block %d is not zero between its weights", index);
+            return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
+                           (unsigned long long)at, (unsigned long long)(at + bytes));
         at += bytes;
     }
     return BS_OK;
 }
 
-static bs_status check_gaps(const bs_model *model, int32_t index, bs_error *error)
+static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    const bs_model_block *block = &model->blocks[index];
-    uint64_t at = block->offset + BS_MODEL_HEAD_BYTES;
+    uint64_t at = BS_MODEL_HEAD_BYTES;
     bs_status status = BS_OK;
     for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
-        status = check_gap(model, index, at, model->weights[w].offset, error);
-        at = model->weights[w].offset + model->weights[w].bytes;
+        const uint64_t begin = model->weights[w].offset - block->offset;
+        status = check_gap(model, block, at, begin, error);
+        at = begin + model->weights[w].bytes;
     }
-    return status == BS_OK ? check_gap(model, index, at, block->offset + block->bytes, error) : status;
+    return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
+}
+
+/* Version 1 promised neither heads nor zeros. */
+static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    const bool head = block->bytes > 0 && model->version >= 2;
+    bs_status status = head ? check_head(model, index, error) : BS_OK;
+    if (status == BS_OK)
+        status = check_crc(model, block, error);
+    return status == BS_OK && head ? check_gaps(model, block, error) : status;
 }
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
-    bs_status status = BS_OK;
-    for (int32_t i = 0; status == BS_OK && i < model->n_blocks; i++) {
-        const bool head = model->blocks[i].bytes > 0 && model->version >= 2; /* version 1 promised neither head nor zeros */
-        if (head)
-            status = check_head(model, i, error);
-        if (status == BS_OK)
-            status = check_crc(model, i, error);
-        if (status == BS_OK && head)
-            status = check_gaps(model, i, error);
+    for (int32_t i = 0; i < model->n_blocks; i++) {
+        const bs_status status = check_block(model, i, error);
+        if (status != BS_OK) {
+            bs_error_prefix(error, "%s: the record of block %d: ", model->where, i);
+            return status;
+        }
     }
-    return status;
+    return BS_OK;
 }
 /* ==== end src/model_record.c ================================================================== */
 
@@ -24944,13 +25188,6 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
 /* #include "model.h" */
 
 /* ----------------------------------------------------------------------------------------- weights source */
-
-static bool model_text_again(const bs_model *model, uint64_t at, char *text, size_t bytes)
-{
-    bs_cursor cursor;
-    bs_cursor_init(&cursor, &model->gguf.source, at, model->gguf.source.size);
-    return bs_cursor_text(&cursor, text, bytes);
-}
 
 static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight_info *info)
 {
@@ -24970,7 +25207,7 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     for (int32_t i = 0; i < model->n_weights; i++) {
         if (model->weights[i].hash != hash)
             continue;
-        if (!model_text_again(model, model->weights[i].name_at, text, sizeof text))
+        if (bs_gguf_text(&model->gguf, model->weights[i].name_at, text, sizeof text, NULL) != BS_OK)
             return BS_ERROR_IO;
         if (strcmp(text, name) != 0)
             return BS_ERROR_WEIGHTS;
@@ -25014,11 +25251,11 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
-    facts->version = model->version;
-    facts->opset = model->opset;
-    facts->scale = model->scale;
+    facts->version = (int32_t)model->version;
+    facts->opset = (int32_t)model->opset;
+    facts->scale = (int32_t)model->scale;
     facts->nodes = model->n_nodes;
-    facts->values = model->n_values;
+    facts->values = (int32_t)model->n_values;
     facts->blocks = model->n_blocks;
     facts->weights = model->n_weights;
     facts->symbols = model->n_symbols;
@@ -25034,7 +25271,7 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
     /* a graph has room for four operands a node */
     const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
-    const bs_graph_desc desc = {nodes, bs_max_i32(model->n_values, 1), (int32_t)model->text_bytes + 64};
+    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
     return desc;
 }
 
@@ -25050,7 +25287,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->offset = block->offset;
     facts->bytes = block->bytes;
     facts->crc32 = block->crc32;
-    return model_text_again(model, block->name_at, facts->name, sizeof facts->name) ? BS_OK : BS_ERROR_IO;
+    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
@@ -25061,7 +25298,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
     model_weight_info(w, index, info);
     if (block)
         *block = w->block;
-    if (name && !model_text_again(model, w->name_at, name, BS_MAX_WEIGHT_NAME))
+    if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
         return BS_ERROR_IO;
     return BS_OK;
 }
@@ -25072,134 +25309,158 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model.h" */
 
+/* Arrays with one entry a symbol, block, weight or node are read side by side. */
+enum { MODEL_CURSORS = 6 };
+typedef struct model_list { const char *key; bs_gguf_type type; } model_list;
+
 /* What the opening functions share. */
 typedef struct model_open {
     bs_model *model;
     bs_arena *arena;
     bs_error *error;
+    const model_list *lists; /* of the cursors */
+    bs_cursor cursor[MODEL_CURSORS];
+    char name[BS_MAX_WEIGHT_NAME]; /* of the entry read last */
+    int32_t last_tensor;
 } model_open;
 
 /* ------------------------------------------------------------------------------------------ single values */
 
-static bs_status model_fail_key(const model_open *o, const char *key, const char *why)
-{
-    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" %s", key, why);
-}
-
 static bs_status model_text(const model_open *o, const char *key, bool required, char *text, size_t bytes)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    text[0] = 0;
-    if (!found)
-        return required ? model_fail_key(o, key, "is missing") : BS_OK;
-    if (found->is_array || found->type != BS_GGUF_STRING)
-        return model_fail_key(o, key, "is not a string");
+    const bs_gguf_key *found;
     bs_cursor cursor;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_STRING, false, required, &found, o->error);
+    if (status != BS_OK || !found)
+        return status;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : model_fail_key(o, key, "is too long, or not plain ASCII");
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
 }
 
-/* Absent: *number is left as it is. */
-static bs_status model_u32(const model_open *o, const char *key, uint32_t most, int32_t *number)
+/* Of the format, or of the ops: another status than a number out of range. */
+static bs_status model_version(const model_open *o, const char *key, uint32_t most, uint32_t *number)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    if (!found)
-        return BS_OK;
-    if (found->is_array || found->type != BS_GGUF_U32)
-        return model_fail_key(o, key, "is not a u32");
-    bs_cursor cursor;
-    bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    const uint32_t n = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK || n > most)
-        return model_fail_key(o, key, "is out of range");
-    *number = (int32_t)n;
-    return BS_OK;
+    const bs_status status = bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error);
+    if (status != BS_OK || (*number >= 1 && *number <= most))
+        return status;
+    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number, (unsigned)most);
 }
 
 /* What every record's head repeats. */
 static bs_status model_file_id(const model_open *o)
 {
     const char *const key = "brainstorm.file.id";
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    const bs_gguf_key *found;
+    bs_cursor cursor;
     if (o->model->version < 2)
         return BS_OK;
-    if (!found)
-        return model_fail_key(o, key, "is missing");
-    if (found->is_array || found->type != BS_GGUF_U64)
-        return model_fail_key(o, key, "is not a u64");
-    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_U64, false, true, &found, o->error);
+    if (status != BS_OK)
+        return status;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     o->model->file_id = bs_cursor_u64(&cursor);
-    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+    return cursor.status == BS_OK ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
 }
 
-static bs_status model_identity(const model_open *o)
+static bs_status model_identity(model_open *o)
 {
-    char architecture[16];
+    char architecture[32];
     bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "a GGUF file of architecture \"%s\", not a brainstorm model", architecture);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"", architecture);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.version", INT32_MAX, &m->version);
-    if (status == BS_OK && (m->version < 1 || m->version > BS_MODEL_VERSION))
-        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected 1..%d", m->version, BS_MODEL_VERSION);
+        status = model_version(o, "brainstorm.version", BS_MODEL_VERSION, &m->version);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.opset", INT32_MAX, &m->opset);
-    if (status == BS_OK && (m->opset < 1 || m->opset > BS_MODEL_OPSET))
-        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", m->opset,
-                       BS_MODEL_OPSET);
+        status = model_version(o, "brainstorm.opset", BS_MODEL_OPSET, &m->opset);
     return status == BS_OK ? model_file_id(o) : status;
 }
 
-static bs_status model_labels(const model_open *o)
+static bs_status model_labels(model_open *o)
 {
-    bs_status status = model_text(o, "brainstorm.model.name", false, o->model->name, sizeof o->model->name);
+    bs_model *m = o->model;
+    bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.model.scale", 64, &o->model->scale);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.value.count", BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &o->model->n_values);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
 /* ------------------------------------------------------------------------------------------------- arrays */
 
 /* How many elements an array has; an array without elements is not written at all. */
-static bs_status model_count(const model_open *o, const char *key, int32_t most, int32_t *count)
+static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most, int32_t *count)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    *count = 0;
-    if (!found)
-        return BS_OK;
-    if (!found->is_array)
-        return model_fail_key(o, key, "is not an array");
-    if (found->count > (uint64_t)most)
-        return bs_fail(o->error, BS_ERROR_LIMIT, "key \"%s\" has %llu elements, at most %d are supported", key,
-                       (unsigned long long)found->count, most);
-    *count = (int32_t)found->count;
+    const bs_gguf_key *found;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, type, true, least > 0, &found, o->error);
+    const uint64_t n = found ? found->count : 0;
+    if (status != BS_OK)
+        return status;
+    if (n < (uint64_t)least || n > (uint64_t)most)
+        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d .. %d", key,
+                       (unsigned long long)n, least, most);
+    *count = (int32_t)n;
     return BS_OK;
 }
 
-/* A cursor over an array of `count` elements of `type`. */
-static bs_status model_array(const model_open *o, const char *key, bs_gguf_type type, int64_t count, bs_cursor *cursor)
+/* The next cursor runs over an array of `count` elements. */
+static bs_status model_array(model_open *o, const model_list *list, int32_t count, bs_cursor *cursor)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    const bs_gguf_key *found;
+    const bs_status status = bs_gguf_get(&o->model->gguf, list->key, list->type, true, count != 0, &found, o->error);
     bs_gguf_cursor(&o->model->gguf, found, cursor);
-    if (!found && count == 0)
-        return BS_OK;
-    if (!found)
-        return model_fail_key(o, key, "is missing");
-    if (!found->is_array || found->type != (uint32_t)type)
-        return model_fail_key(o, key, "is not an array of the expected type");
-    if (found->count != (uint64_t)count)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %lld", key,
-                       (unsigned long long)found->count, (long long)count);
+    if (status != BS_OK || !found || found->count == (uint64_t)count)
+        return status;
+    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key, (unsigned long long)found->count, count);
+}
+
+static bs_status model_arrays(model_open *o, const model_list *lists, int32_t n_lists, int32_t count)
+{
+    bs_status status = BS_OK;
+    memset(o->cursor, 0, sizeof o->cursor);
+    o->lists = lists;
+    for (int32_t i = 0; status == BS_OK && i < n_lists; i++)
+        status = model_array(o, &lists[i], count, &o->cursor[i]);
+    return status;
+}
+
+/* Whether all that an entry read is there. */
+static bs_status model_was_read(const model_open *o)
+{
+    for (int32_t i = 0; i < MODEL_CURSORS; i++)
+        if (o->cursor[i].status != BS_OK)
+            return bs_cursor_fail(&o->cursor[i], o->error, o->lists[i].key);
     return BS_OK;
 }
 
-static bs_status model_fail_entry(const model_open *o, const char *what, int32_t index, const char *why)
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    return bs_fail(o->error, BS_ERROR_FORMAT, "%s %d %s", what, index, why);
+    const uint64_t left = bs_cursor_left(cursor) / each;
+    return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
+                                       (unsigned long long)left);
+}
+
+/* The name of an entry, from the first of the cursors. */
+static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+{
+    *at = o->cursor[0].at;
+    if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
+        return bs_cursor_fail(&o->cursor[0], o->error, "its name");
+    return o->name[0] || !required ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "its name is empty");
+}
+
+/* Reads `count` entries; the first that fails is named. */
+static bs_status model_entries(model_open *o, const char *what, int32_t count, bs_status (*read)(model_open *, int32_t))
+{
+    for (int32_t i = 0; i < count; i++) {
+        const bs_status status = read(o, i);
+        if (status != BS_OK) {
+            bs_error_prefix(o->error, "%s %d \"%s\": ", what, i, o->name);
+            return status;
+        }
+    }
+    return BS_OK;
 }
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
@@ -25215,169 +25476,130 @@ static void *model_take(const model_open *o, int32_t count, size_t each, bs_stat
 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
-static bs_status model_symbols(const model_open *o)
+static bs_status model_symbol(model_open *o, int32_t index)
 {
-    bs_model *m = o->model;
-    bs_cursor name, maximum;
-    char text[BS_MAX_NAME];
-    bs_status status = model_count(o, "brainstorm.symbol.name", BS_MODEL_MAX_SYMBOLS, &m->n_symbols);
+    bs_model_symbol *symbol = &o->model->symbols[index];
+    bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
+    symbol->maximum = bs_cursor_i64(&o->cursor[1]);
+    o->model->text_bytes += strlen(o->name) + 1;
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.symbol.name", BS_GGUF_STRING, m->n_symbols, &name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.symbol.maximum", BS_GGUF_I64, m->n_symbols, &maximum);
-    for (int32_t i = 0; status == BS_OK && i < m->n_symbols; i++) {
-        m->symbols[i].name_at = name.at;
-        m->symbols[i].maximum = bs_cursor_i64(&maximum);
-        if (!bs_cursor_text(&name, text, sizeof text))
-            return model_fail_entry(o, "symbol", i, "has a bad name");
-        if (maximum.status != BS_OK || m->symbols[i].maximum < 1)
-            return model_fail_entry(o, "symbol", i, "has a bad maximum");
-        m->text_bytes += strlen(text) + 1;
-    }
+        status = model_was_read(o);
+    if (status == BS_OK && symbol->maximum < 1)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more", (long long)symbol->maximum);
     return status;
+}
+
+static bs_status model_symbols(model_open *o)
+{
+    static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING}, {"brainstorm.symbol.maximum", BS_GGUF_I64}};
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
+    if (status == BS_OK)
+        status = model_arrays(o, lists, 2, o->model->n_symbols);
+    return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------- blocks */
 
-typedef struct model_block_cursors {
-    bs_cursor name, first, end, tensor, bytes, crc32;
-} model_block_cursors;
-
-static bs_status model_block_arrays(const model_open *o, model_block_cursors *c)
-{
-    const int32_t n = o->model->n_blocks;
-    bs_status status = model_array(o, "brainstorm.block.name", BS_GGUF_STRING, n, &c->name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.first_node", BS_GGUF_I32, n, &c->first);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.end_node", BS_GGUF_I32, n, &c->end);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.tensor", BS_GGUF_I32, n, &c->tensor);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.bytes", BS_GGUF_U64, n, &c->bytes);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.crc32", BS_GGUF_U32, n, &c->crc32);
-    return status;
-}
-
 /* The record of a block is a whole tensor of bytes; blocks take tensors in order, so none is taken twice. */
-static bs_status model_block_record(const model_open *o, int32_t index, int32_t number, int32_t *last)
+static bs_status model_block_record(model_open *o, bs_model_block *block, int32_t number)
 {
     const bs_gguf *gguf = &o->model->gguf;
-    bs_model_block *block = &o->model->blocks[index];
+    const uint32_t head = bs_model_head_bytes(o->model);
+    const unsigned long long bytes = block->bytes;
     if (number == -1)
-        return block->bytes == 0 ? BS_OK : model_fail_entry(o, "block", index, "has bytes but no tensor");
-    if (number <= *last || (uint32_t)number >= gguf->n_tensors)
-        return model_fail_entry(o, "block", index, "names a tensor that does not exist or is taken");
+        return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
+    if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
+                       (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != block->bytes)
-        return model_fail_entry(o, "block", index, "does not have the bytes of its tensor");
-    if (block->bytes < bs_model_head_bytes(o->model))
-        return model_fail_entry(o, "block", index, "has a record without room for its head");
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+    if (bytes < head)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
-    *last = number;
+    o->last_tensor = number;
     return BS_OK;
 }
 
-static bs_status model_block_read(const model_open *o, model_block_cursors *c, int32_t index, int32_t *last)
+static bs_status model_block(model_open *o, int32_t index)
 {
     bs_model_block *block = &o->model->blocks[index];
-    char text[BS_MAX_NAME];
-    block->name_at = c->name.at;
-    if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "block", index, "has a bad name");
-    o->model->text_bytes += strlen(text) + 1;
-    block->first_node = bs_cursor_i32(&c->first);
-    block->end_node = bs_cursor_i32(&c->end);
-    block->bytes = bs_cursor_u64(&c->bytes);
-    block->crc32 = bs_cursor_u32(&c->crc32);
-    const int32_t tensor = bs_cursor_i32(&c->tensor);
-    if (c->first.status || c->end.status || c->bytes.status || c->crc32.status || c->tensor.status)
-        return model_fail_entry(o, "block", index, "could not be read");
-    const bool whole = block->first_node == 0 && block->end_node == o->model->n_nodes;
-    const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= o->model->n_nodes;
+    const int32_t n = o->model->n_nodes;
+    bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
+    o->model->text_bytes += strlen(o->name) + 1;
+    block->first_node = bs_cursor_i32(&o->cursor[1]);
+    block->end_node = bs_cursor_i32(&o->cursor[2]);
+    const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
+    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->crc32 = bs_cursor_u32(&o->cursor[5]);
+    if (status == BS_OK)
+        status = model_was_read(o);
+    if (status != BS_OK)
+        return status;
+    const bool whole = block->first_node == 0 && block->end_node == n;
+    const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return model_fail_entry(o, "block", index, "has a bad range of nodes");
-    return model_block_record(o, index, tensor, last);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
+                       index ? "some of" : "all,", n);
+    return model_block_record(o, block, tensor);
 }
 
-static bs_status model_blocks(const model_open *o)
+static bs_status model_blocks(model_open *o)
 {
+    static const model_list lists[] = {{"brainstorm.block.name", BS_GGUF_STRING},    {"brainstorm.block.first_node", BS_GGUF_I32},
+                                       {"brainstorm.block.end_node", BS_GGUF_I32},   {"brainstorm.block.tensor", BS_GGUF_I32},
+                                       {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
-    model_block_cursors cursors;
-    int32_t last = -1;
-    bs_status status = model_count(o, "brainstorm.block.name", BS_MAX_BLOCKS, &m->n_blocks);
-    if (status == BS_OK && m->n_blocks == 0)
-        return model_fail_key(o, "brainstorm.block.name", "is missing");
+    o->last_tensor = -1;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MAX_BLOCKS, &m->n_blocks);
     if (status == BS_OK)
-        status = model_block_arrays(o, &cursors);
+        status = model_arrays(o, lists, 6, m->n_blocks);
     if (status == BS_OK)
         m->blocks = model_take(o, m->n_blocks, sizeof *m->blocks, &status);
-    for (int32_t i = 0; status == BS_OK && i < m->n_blocks; i++)
-        status = model_block_read(o, &cursors, i, &last);
-    return status;
+    return status == BS_OK ? model_entries(o, "block", m->n_blocks, model_block) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------ weights */
 
-typedef struct model_weight_cursors {
-    bs_cursor name, block, dtype, rank, dims, offset;
-} model_weight_cursors;
+/* The last of its cursors, over the dimensions of all weights. */
+static const model_list model_dims = {"brainstorm.weight.dims", BS_GGUF_I64};
 
-static bs_status model_weight_arrays(const model_open *o, model_weight_cursors *c)
+static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
 {
-    const int32_t n = o->model->n_weights;
-    int32_t dims = 0;
-    bs_status status = model_count(o, "brainstorm.weight.dims", BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &dims);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.name", BS_GGUF_STRING, n, &c->name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.block", BS_GGUF_I32, n, &c->block);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.dtype", BS_GGUF_I32, n, &c->dtype);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.rank", BS_GGUF_I32, n, &c->rank);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.dims", BS_GGUF_I64, dims, &c->dims);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.offset", BS_GGUF_U64, n, &c->offset);
-    return status;
-}
-
-static bs_status model_weight_shape(const model_open *o, model_weight_cursors *c, int32_t index)
-{
-    bs_model_weight *w = &o->model->weights[index];
-    w->dtype = bs_cursor_i32(&c->dtype);
-    w->rank = bs_cursor_i32(&c->rank);
-    if (c->dtype.status || w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return model_fail_entry(o, "weight", index, "has a type that does not exist");
-    if (c->rank.status || w->rank < 1 || w->rank > BS_MAX_RANK)
-        return model_fail_entry(o, "weight", index, "has a rank outside 1..4");
+    bs_cursor *const dims = &o->cursor[5];
+    if (w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
+    if (w->rank < 1 || w->rank > BS_MAX_RANK)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
     w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
     for (int32_t i = 0; i < w->rank; i++) {
-        w->dim[i] = bs_cursor_i64(&c->dims);
-        if (c->dims.status || w->dim[i] < 1)
-            return model_fail_entry(o, "weight", index, "has a dimension below 1, or none");
+        w->dim[i] = bs_cursor_i64(dims);
+        if (dims->status != BS_OK)
+            return bs_cursor_fail(dims, o->error, model_dims.key);
+        if (w->dim[i] < 1)
+            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
         w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(const model_open *o, model_weight_cursors *c, int32_t index)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
 {
     bs_model *m = o->model;
-    bs_model_weight *w = &m->weights[index];
-    w->block = bs_cursor_i32(&c->block);
-    const uint64_t offset = bs_cursor_u64(&c->offset);
     const int32_t before = index ? w[-1].block : 0;
-    if (c->block.status || w->block < before || w->block >= m->n_blocks)
-        return model_fail_entry(o, "weight", index, "is not in the order of blocks");
+    if (w->block < before || w->block >= m->n_blocks)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
-        return model_fail_entry(o, "weight", index, "does not lie in its block's record");
+    if (offset % 256 != 0 || offset < used)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
+                       (unsigned long long)used);
+    if (bs_add_u64(offset, w->bytes) > block->bytes)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
+                       (unsigned long long)offset, (unsigned long long)block->bytes);
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
@@ -25385,109 +25607,109 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
     return BS_OK;
 }
 
-static bs_status model_weight_read(const model_open *o, model_weight_cursors *c, int32_t index)
+static bs_status model_weight(model_open *o, int32_t index)
 {
-    char text[BS_MAX_WEIGHT_NAME];
     bs_model_weight *w = &o->model->weights[index];
-    w->name_at = c->name.at;
-    if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "weight", index, "has a bad name");
-    w->hash = bs_name_hash(text, strlen(text));
-    const bs_status status = model_weight_shape(o, c, index);
-    return status == BS_OK ? model_weight_place(o, c, index) : status;
+    bs_status status = model_name(o, BS_MAX_WEIGHT_NAME, true, &w->name_at);
+    w->hash = bs_name_hash(o->name, strlen(o->name));
+    w->block = bs_cursor_i32(&o->cursor[1]);
+    w->dtype = bs_cursor_i32(&o->cursor[2]);
+    w->rank = bs_cursor_i32(&o->cursor[3]);
+    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    if (status == BS_OK)
+        status = model_was_read(o);
+    if (status == BS_OK)
+        status = model_weight_shape(o, w);
+    return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
 }
 
-static bs_status model_weights_unique(const model_open *o)
+static bs_status model_weights_unique(model_open *o)
 {
+    const bs_model *m = o->model;
     const size_t mark = o->arena->used;
     bs_status status = BS_OK;
-    uint64_t *hashes = model_take(o, o->model->n_weights, sizeof *hashes, &status);
+    uint64_t twice, *hashes = model_take(o, m->n_weights, sizeof *hashes, &status);
+    o->arena->used = mark;
     if (!hashes)
         return status;
-    for (int32_t i = 0; i < o->model->n_weights; i++)
-        hashes[i] = o->model->weights[i].hash;
-    if (!bs_hashes_unique(hashes, (size_t)o->model->n_weights))
-        status = bs_fail(o->error, BS_ERROR_FORMAT, "a weight's name occurs twice");
-    o->arena->used = mark;
-    return status;
+    for (int32_t i = 0; i < m->n_weights; i++)
+        hashes[i] = m->weights[i].hash;
+    if (bs_hashes_unique(hashes, (size_t)m->n_weights, &twice))
+        return BS_OK;
+    const bs_model_weight *w = m->weights;
+    while (w->hash != twice)
+        w++;
+    status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
+    return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
 }
 
-static bs_status model_weights(const model_open *o)
+static bs_status model_weights(model_open *o)
 {
+    static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING}, {"brainstorm.weight.block", BS_GGUF_I32},
+                                       {"brainstorm.weight.dtype", BS_GGUF_I32},   {"brainstorm.weight.rank", BS_GGUF_I32},
+                                       {"brainstorm.weight.offset", BS_GGUF_U64}};
     bs_model *m = o->model;
-    model_weight_cursors cursors;
-    bs_status status = model_count(o, "brainstorm.weight.name", BS_MODEL_MAX_WEIGHTS, &m->n_weights);
+    int32_t n_dims = 0;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_WEIGHTS, &m->n_weights);
     if (status == BS_OK)
-        status = model_weight_arrays(o, &cursors);
+        status = model_count(o, model_dims.key, model_dims.type, 0, BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &n_dims);
+    if (status == BS_OK)
+        status = model_arrays(o, lists, 5, m->n_weights);
+    if (status == BS_OK)
+        status = model_array(o, &model_dims, n_dims, &o->cursor[5]);
     if (status == BS_OK)
         m->weights = model_take(o, m->n_weights, sizeof *m->weights, &status);
-    for (int32_t i = 0; status == BS_OK && i < m->n_weights; i++)
-        status = model_weight_read(o, &cursors, i);
-    if (status == BS_OK && bs_cursor_left(&cursors.dims) != 0)
-        return model_fail_key(o, "brainstorm.weight.dims", "has more dimensions than its weights");
+    if (status == BS_OK)
+        status = model_entries(o, "weight", m->n_weights, model_weight);
+    if (status == BS_OK)
+        status = bs_model_used_up(&o->cursor[5], model_dims.key, sizeof(int64_t), o->error);
     return status == BS_OK ? model_weights_unique(o) : status;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-static bs_status model_node_arrays(const model_open *o)
+/* The arrays are what they should be; walks find them again by their names. */
+static bs_status model_node_arrays(model_open *o)
 {
-    static const struct { const char *key; bs_gguf_type type; } arrays[] = {
-        {"brainstorm.node.op", BS_GGUF_STRING},       {"brainstorm.node.name", BS_GGUF_STRING},
-        {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
-        {"brainstorm.node.block", BS_GGUF_I32},
-    };
-    bs_cursor cursor;
-    bs_status status = model_count(o, "brainstorm.node.op", BS_MODEL_MAX_NODES, &o->model->n_nodes);
-    if (status == BS_OK && o->model->n_nodes == 0)
-        return model_fail_key(o, "brainstorm.node.op", "is missing");
-    for (size_t i = 0; status == BS_OK && i < sizeof arrays / sizeof *arrays; i++)
-        status = model_array(o, arrays[i].key, arrays[i].type, o->model->n_nodes, &cursor);
-    return status;
-}
-
-static bs_status model_node_lists(const model_open *o, int32_t *n_params)
-{
-    bs_cursor cursor;
-    bs_status status = model_count(o, "brainstorm.node.inputs", BS_MODEL_MAX_OPERANDS, &o->model->n_operands);
+    static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},        {"brainstorm.node.name", BS_GGUF_STRING},
+                                       {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
+                                       {"brainstorm.node.block", BS_GGUF_I32}};
+    bs_model *m = o->model;
+    int32_t n_params;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_NODES, &m->n_nodes);
     if (status == BS_OK)
-        status = model_count(o, "brainstorm.node.params", BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, n_params);
+        status = model_arrays(o, lists, 5, m->n_nodes);
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.node.inputs", BS_GGUF_I32, o->model->n_operands, &cursor);
+        status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.node.params", BS_GGUF_I32, *n_params, &cursor);
+        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
     return status;
 }
 
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the text of the graph is counted. */
-static bs_status model_nodes(const model_open *o)
+static bs_status model_nodes(model_open *o)
 {
     bs_model *m = o->model;
     bs_model_walk walk;
     bs_model_node node;
-    int32_t n_params = 0;
-    bs_status status = model_node_lists(o, &n_params);
-    if (status != BS_OK)
-        return status;
     bs_model_walk_begin(m, &walk);
     for (int32_t i = 0; i < m->n_nodes; i++) {
-        status = bs_model_walk_next(&walk, &node, o->error);
+        const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
         m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
     }
-    if (bs_cursor_left(&walk.in) || bs_cursor_left(&walk.param))
-        return bs_fail(o->error, BS_ERROR_FORMAT, "there are more inputs or parameters than nodes account for");
-    return BS_OK;
+    const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
+    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
-    bs_status (*const parts[])(const model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
-                                                      model_blocks, model_weights, model_nodes};
-    const model_open open = {model, arena, error};
+    bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
+                                                model_blocks, model_weights, model_nodes};
+    model_open open = {.model = model, .arena = arena, .error = error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)
         status = parts[i](&open);
@@ -25501,22 +25723,31 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
  * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
 /* #include "model.h" */
 
-/* A model without a source. NULL when it does not fit. */
-static bs_model *model_create(bs_arena *arena, bs_error *error)
+/* A model without a source, that messages call `where`: of a long path the end. NULL when it does not fit. */
+static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the arena is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for %s is NULL", where);
         return NULL;
     }
+    const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
         bs_fail_arena(error, arena, sizeof *model, "a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
+    memcpy(model->where, length > most ? where + length - most : where, length > most ? most : length);
     model->stream_file = -1;
     model->stream_alignment = 1;
     return model;
+}
+
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error)
+{
+    if (status != BS_OK)
+        bs_error_prefix(error, "%s: ", model->where);
+    return status;
 }
 
 /* Gives everything back on failure. */
@@ -25525,7 +25756,7 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
     bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
     if (status == BS_OK)
         status = bs_model_index(model, arena, error);
-    if (status == BS_OK)
+    if (bs_model_at_file(model, status, error) == BS_OK)
         return model;
     bs_model_close(model);
     arena->used = mark;
@@ -25536,11 +25767,11 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
 {
     const size_t mark = arena ? arena->used : 0;
     if (!data) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the model's memory is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
     const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, "memory", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
 
@@ -25548,11 +25779,11 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
 {
     const size_t mark = arena ? arena->used : 0;
     if (!reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the reader is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
     const bs_source source = {NULL, *reader, reader->size};
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, "reader", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
 
@@ -25595,17 +25826,17 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
     if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "opening a model takes a path and a platform with files");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, path, error);
     if (!model)
         return NULL;
     bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
     model->file = p->file_open(p->user, path, &source.size);
     if (model->file < 0) {
         arena->used = mark;
-        bs_fail(error, BS_ERROR_IO, "the model file \"%.128s\" cannot be opened", path);
+        bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
         return NULL;
     }
     model->platform = p;

@@ -68,7 +68,27 @@ static const bs_value_info *bound_value(const bs_session *s, int32_t n)
     return &s->graph->values[bs_node_is(node, &bs_op_output) ? bs_node_in(s->graph, node)[0] : node->first_out];
 }
 
-bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+static void session_enter(bs_session *session)
+{
+    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
+#if defined(BS_DEBUG)
+    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
+    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
+#endif
+    (void)session;
+}
+
+static void session_leave(bs_session *session)
+{
+#if defined(BS_DEBUG)
+    if (session)
+        atomic_fetch_sub(&session->users, 1);
+#endif
+    (void)session;
+}
+
+static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
@@ -92,8 +112,18 @@ bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
+    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
+                               session->plan->transient_bytes));
     session->bound[n] = b;
     return BS_OK;
+}
+
+bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_bind(session, name, buffer, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
@@ -352,7 +382,7 @@ static bs_status run_queue(bs_session *s, bs_error *error)
     return status;
 }
 
-bs_status bs_submit(bs_session *session, bs_error *error)
+static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
@@ -375,7 +405,15 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     return status;
 }
 
-bs_status bs_wait(bs_session *session, bs_error *error)
+bs_status bs_submit(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_submit(session, error);
+    session_leave(session);
+    return status;
+}
+
+static bs_status session_wait(bs_session *session, bs_error *error)
 {
     int32_t node = 0;
     if (!session)
@@ -392,6 +430,14 @@ bs_status bs_wait(bs_session *session, bs_error *error)
         return status;
     }
     return run_ended(session, status, node, error);
+}
+
+bs_status bs_wait(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_wait(session, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_run(bs_session *session, bs_error *error)

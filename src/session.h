@@ -21,6 +21,8 @@ typedef struct bs_context {
 } bs_context;
 
 struct bs_session {
+    uint32_t mark;
+    atomic_int users; /* threads inside, where BS_DEBUG counts them */
     const bs_plan *plan;
     const bs_graph *graph;
     const bs_platform *platform;

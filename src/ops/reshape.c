@@ -40,7 +40,7 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 /* One dimension of the result. */
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
-    const int32_t source = -code - 1;
+    const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
