@@ -96,7 +96,7 @@ BENCH_C := $(if $(BENCH_SOURCES),$(shell grep -l '^int main' $(BENCH_SOURCES)))
 BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildcard bench/*.cu))
 
 # Tests that start no thread: the thread sanitizer would only make them slow.
-THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream y4m)
+THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream stream_edges y4m)
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
