@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 992a4afaefc6a5afc9168ea762c5f6ebe46fa86a3ebdc210da707225c5968c68
+ * sha256 of the parts: 89dde207028a198e359daf67a7dde85c4615ddb4be6a75aff7028f7258a51e3c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16489,7 +16489,6 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
-    uint32_t generation; /* of the load; a chunk of another generation is discarded */
     uint64_t offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
@@ -16594,7 +16593,6 @@ void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 typedef struct bs_stream_chunk {
     int32_t unit, index;
-    uint32_t generation;
     bool demanded;
     bool arrived;
     uint64_t offset; /* of the unit's slot */
@@ -16689,7 +16687,7 @@ static double keep_lfu(const bs_stream *s, int32_t unit)
     return s->slots[unit].frequency * exp2(-age);
 }
 
-static double keep_belady(const bs_stream *s, int32_t unit) { return s->future ? -(double)s->future[unit] : 0; }
+static double keep_belady(const bs_stream *s, int32_t unit) { return -(double)s->future[unit]; }
 
 static const slot_keep slot_policies[BS_POLICY_COUNT] = {keep_reuse, keep_lru, keep_lfu, keep_belady};
 
@@ -16727,7 +16725,7 @@ typedef struct slot_place {
 static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
 {
     slot_place place = {offset, 0, -(double)INFINITY, true};
-    if (offset > s->facts.slot_bytes || bytes > s->facts.slot_bytes - offset)
+    if (bytes > s->facts.slot_bytes - offset)
         return;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         if (!slot_may_go(&s->slots[u]))
@@ -16784,7 +16782,6 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
-    slot->generation++;
     s->slots_used -= s->facts.units[unit].slot_bytes;
 }
 
@@ -16795,7 +16792,6 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
-    slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;
@@ -16901,18 +16897,13 @@ static void count_transitions(bs_stream *s, int32_t stage)
 
 /* -------------------------------------------------------------------------------------------- probabilities */
 
-/* Whether nothing routed lies between the visit in progress and the next one of `stage`. */
+/* Whether nothing routed lies between the visit in progress and the next one of `stage`, which is routed. */
 static bool follows_directly(const bs_stream *s, int32_t stage)
 {
-    const int32_t before = s->stages[stage].before;
-    if (before < 0 || s->stage < 0)
-        return false;
-    for (int32_t j = s->stage;; j = (j + s->facts.n_stages - 1) % s->facts.n_stages) {
-        if (s->facts.stages[j].router)
-            return j == before;
-        if (j == stage)
-            return false;
-    }
+    int32_t j = s->stage;
+    while (!s->facts.stages[j].router)
+        j = (j + s->facts.n_stages - 1) % s->facts.n_stages;
+    return j == s->stages[stage].before;
 }
 
 /* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
@@ -17013,12 +17004,10 @@ static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_predicti
                          int32_t expected)
 {
     for (int32_t n = 0; n < expected; n++) {
-        int32_t best = -1;
-        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-            if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+        int32_t best = stage->first_unit;
+        for (int32_t k = best + 1; k < stage->first_unit + stage->n_units; k++)
+            if (s->score[k] > s->score[best])
                 best = k;
-        if (best < 0)
-            break;
         s->score[best] = -1;
         p->expected++;
         p->right += is_needed(units, count, s->facts.uses[best]);
@@ -17083,7 +17072,7 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     const bs_stream_stage *stage = &s->facts.stages[j];
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
         s->score[k] = is_needed(units, count, s->facts.uses[k]);
-    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+    if (s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
@@ -17111,8 +17100,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
     } else {
         if (state->told)
             rate_look_ahead(s, j, units, count);
-        if (state->before >= 0)
-            average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
+        average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
         average(&state->error_frequency, rate_statistics(s, j, BS_PREDICT_FREQUENCY, units, count));
         learn(s, j, units, count);
     }
@@ -17127,7 +17115,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
  * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
  * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
  * what is needed sooner.
- * Relies on stream_slots.c and stream_predict.c. Must never be asked while the run waits for something that could be read. */
+ * Relies on stream_slots.c and stream_predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
 /* #include "stream.h" */
 
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
@@ -17152,7 +17140,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
     for (int32_t d = 0; d < ahead; d++) {
-        const double stage = s->stage < 0 ? -1 : s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
+        const double stage = s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
         if (stage < 0)
             return (double)INFINITY;
         ns += stage;
@@ -17205,7 +17193,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
+    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
@@ -17557,7 +17545,6 @@ bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
         return false;
     chunk->unit = unit;
     chunk->index = slot->issued++;
-    chunk->generation = slot->generation;
     chunk->demanded = slot->needed;
     chunk->offset = slot->offset;
     chunk->arrived = false;
@@ -17647,8 +17634,6 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     s->stats.prepare_ns += ns;
     if (status == BS_OK)
         measure(&s->prepare_per_byte, bytes, ns);
-    if (chunk->generation != slot->generation)
-        return false; /* of a load that is no more */
     slot->in_flight--;
     slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
     if (status != BS_OK)
@@ -17787,8 +17772,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane)
-            return -1;
+        if (!lane) return -1; /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
         pass_event(r, lane, when);
     }
 }
@@ -17810,8 +17794,7 @@ static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
-        if (i < 0)
-            return BS_ERROR_LIMIT;
+        if (i < 0) return BS_ERROR_LIMIT; /* unreachable: see take_ready */
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
         r->future[use->unit] = r->next_position[v->first_use + i] < 0 ? INT32_MAX : r->next_position[v->first_use + i];
         done[i] = true;
@@ -18110,7 +18093,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     result->time_ns = r->now;
     result->compute_ns = r->computed;
     workspace->used = mark;
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "bs_replay: a unit is never read: the slots are too small for it");
+    if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
+    return status;
 }
 /* ==== end src/replay.c ======================================================================== */
 
@@ -20838,7 +20822,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
-    snprintf(name, sizeof name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
+    snprintf(name, sizeof name, "%s.%s", bs_node_name(node), spec->suffix);
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
@@ -21176,10 +21160,11 @@ static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64
     bs_profile_add(s->profile, &event);
 }
 
+/* Where there is a profile. */
 static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 {
     const bs_store *s = user;
-    const uint64_t now = s->profile ? store_now(s) : 0;
+    const uint64_t now = store_now(s);
     record(s, kind, now, now, unit, for_guess, 0, 0);
 }
 

@@ -76,10 +76,11 @@ static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64
     bs_profile_add(s->profile, &event);
 }
 
+/* Where there is a profile. */
 static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 {
     const bs_store *s = user;
-    const uint64_t now = s->profile ? store_now(s) : 0;
+    const uint64_t now = store_now(s);
     record(s, kind, now, now, unit, for_guess, 0, 0);
 }
 

@@ -19,7 +19,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
-    snprintf(name, sizeof name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
+    snprintf(name, sizeof name, "%s.%s", bs_node_name(node), spec->suffix);
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;

@@ -445,12 +445,26 @@ static void test_streamed(void)
         not_made(&desc, rows[i].status, rows[i].text);
     }
     told = HONEST;
-    desc.weights.fetch_alignment = 24;
-    not_made(&desc, BS_ERROR_UNSUPPORTED,
-             "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to 4096");
+    static const uint32_t alignments[3] = {0, 24, 8192};
+    for (int32_t i = 0; i < 6; i++) {
+        desc = honest;
+        if (i < 3)
+            desc.weights.fetch_alignment = alignments[i];
+        desc.weights.locate = i == 3 ? NULL : desc.weights.locate;
+        desc.weights.record = i == 4 ? NULL : desc.weights.record;
+        desc.weights.fetch = i == 5 ? NULL : desc.weights.fetch;
+        not_made(&desc, BS_ERROR_UNSUPPORTED,
+                 "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to 4096");
+    }
     desc = honest;
     desc.stream.policy = BS_POLICY_BELADY;
     not_made(&desc, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy 3, speculation 0, expected 0 .. 2 and 0 .. 1");
+    desc.stream = (bs_stream_desc){.policy = -1};
+    not_made(&desc, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy -1, speculation 0, expected 0 .. 2 and 0 .. 1");
+    desc.stream = (bs_stream_desc){.speculation = -1};
+    not_made(&desc, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy 0, speculation -1, expected 0 .. 2 and 0 .. 1");
+    desc.stream = (bs_stream_desc){.speculation = 2};
+    not_made(&desc, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy 0, speculation 2, expected 0 .. 2 and 0 .. 1");
     for (lie l = FAILS; l < LIES; l++) {
         if (!check(made(&honest), "a session whose storage fails later %s", error.message))
             return;
