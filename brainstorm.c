@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 89dde207028a198e359daf67a7dde85c4615ddb4be6a75aff7028f7258a51e3c
+ * sha256 of the parts: 6317e92faa12d2431f5f034a9105f64543c4131a8272cb5995af4062a0d971cf
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14694,12 +14694,11 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static bool cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
     c->status = status;
     c->fault = fault;
     c->wanted = wanted;
-    return false;
 }
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
@@ -14717,15 +14716,17 @@ bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *w
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    if (c->status != BS_OK)
-        return false;
-    return bytes <= bs_cursor_left(c) ? true : cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    return c->status == BS_OK;
 }
 
 static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK ? true : cursor_fail(c, status, BS_FAULT_END, bytes);
+    if (status != BS_OK)
+        cursor_fail(c, status, BS_FAULT_END, bytes);
+    return status == BS_OK;
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
@@ -14794,14 +14795,14 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     if (cursor->status != BS_OK)
         return false;
     cursor->most = bytes - 1;
-    if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
-    const bool there = bs_cursor_take(cursor, text, length);
-    text[length] = 0;
-    if (there && text_is_plain(text, length))
-        return true;
-    text[0] = 0;
-    return there ? cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length) : false;
+    if (length >= bytes) {
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
+        return false;
+    }
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
+    text[cursor->status == BS_OK ? length : 0] = 0;
+    return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -14997,15 +14998,10 @@ static bs_status gguf_header(gguf_pass *p)
 
 /* --------------------------------------------------------------------------------------------------- keys */
 
-static uint32_t gguf_type_bytes(uint32_t type)
-{
-    static const uint8_t bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < BS_GGUF_TYPE_COUNT ? bytes[type] : 0;
-}
-
 static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
-    const uint32_t bytes = gguf_type_bytes(key->type);
+    static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
     bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
         there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
@@ -24921,17 +24917,13 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         if (found != BS_OK)
             return found;
         bs_symbol(graph, name, maxima.maximum[i]);
-        if (bs_graph_check(graph, error) != BS_OK) {
-            bs_error_prefix(error, "symbol %d \"%s\": ", i, name);
-            return graph->status;
-        }
     }
-    return BS_OK;
+    return bs_graph_check(graph, error);
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_damage.c). */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
@@ -24939,12 +24931,11 @@ typedef union model_params {
 
 static bs_status build_node(bs_graph *graph, const bs_model_node *node)
 {
-    const bs_op *op = bs_op_get(node->op);
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
     memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
-    bs_graph_add(graph, node->op, node->in, node->n_in, op->params_bytes ? &params : NULL);
+    bs_graph_add(graph, node->op, node->in, node->n_in, &params);
     return graph->status;
 }
 
@@ -25031,9 +25022,7 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
 
 static bs_status replay_end(model_replay *r)
 {
-    const bs_status status = replay_blocks(r, r->model->n_nodes);
-    if (status != BS_OK)
-        return status;
+    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
         return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
                        r->model->blocks[r->next_block].first_node);
@@ -25958,7 +25947,8 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
+    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
+        !p->file_open || !p->file_read || !p->file_close || !path) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }

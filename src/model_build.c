@@ -158,12 +158,8 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         if (found != BS_OK)
             return found;
         bs_symbol(graph, name, maxima.maximum[i]);
-        if (bs_graph_check(graph, error) != BS_OK) {
-            bs_error_prefix(error, "symbol %d \"%s\": ", i, name);
-            return graph->status;
-        }
     }
-    return BS_OK;
+    return bs_graph_check(graph, error);
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */

@@ -88,8 +88,8 @@ static void test_errors(void)
     check(bs_fail(NULL, BS_ERROR_DATA, "no") == BS_ERROR_DATA && !bs_refuse(NULL, BS_ERROR_DATA, "no") &&
               bs_fail_arena(NULL, &arena, 1, "x") == BS_ERROR_ARENA, "errors may be nobody's");
     bs_error_prefix(NULL, "%s", "x");
-    check(bs_fail_arena(&error, &arena, 100, "a thing") == BS_ERROR_ARENA && error.needed == 100 && error.available == 64 &&
-              strcmp(error.arena, "slots") == 0 && strcmp(error.message, "arena slots: a thing needs 100 bytes, 64 are free") == 0,
+    check(bs_fail_arena(&error, &arena, 100, "a thing") == BS_ERROR_ARENA && error.needed == 128 && error.available == 64 &&
+              strcmp(error.arena, "slots") == 0 && strcmp(error.message, "arena slots: a thing needs 128 bytes, 64 are free") == 0,
           "an arena that is too small: %s", error.message);
     arena.name = NULL;
     check(bs_fail_arena(&error, &arena, 100, "it") == BS_ERROR_ARENA && strcmp(error.arena, "?") == 0, "one without a name");
@@ -209,7 +209,7 @@ static void test_types(void)
     const uint16_t f16[2] = {0, 0xc000}, bf16[2] = {0, 0xc000}, u16[2] = {0, 60000};
     check(bs_load_f32(f, BS_F32, 1) == 2.5f && bs_load_f32(u8, BS_U8, 1) == 200 && bs_load_f32(i8, BS_I8, 1) == -100 &&
               bs_load_f32(i32, BS_I32, 1) == -70000 && bs_load_f32(f16, BS_F16, 1) == -2 && bs_load_f32(bf16, BS_BF16, 1) == -2 &&
-              bs_load_f32(u16, BS_U16, 1) == 60000 && bs_load_f32(f, BS_DTYPE_COUNT, 1) == 0, "an element of any type is a number");
+              bs_load_f32(u16, BS_U16, 1) == 60000 && bs_load_f32(f, BS_DTYPE_COUNT, 1) == 0 && bs_load_f32(f, (bs_dtype)99, 1) == 0, "an element of any type is a number");
 }
 
 /* The value of a half by its definition. */
@@ -282,13 +282,15 @@ static void test_tables(void)
 }
 
 /* More than a message has room for. */
+static int64_t found_extent;
+
 static bs_status find_huge(const void *user, const char *name, bs_weight_info *info)
 {
     (void)user;
     (void)name;
     info->rank = 7;
     for (int i = 0; i < BS_MAX_RANK; i++)
-        info->dim[i] = INT64_MIN;
+        info->dim[i] = found_extent;
     return BS_OK;
 }
 
@@ -298,8 +300,35 @@ static void test_shapes(void)
     const bs_weight_spec spec = {"", BS_F32, 0, {0}};
     bs_weight_info info;
     bs_error error;
+    found_extent = 1;
+    check(bs_weight_find(&w, "x", &spec, &info, &error) == BS_ERROR_WEIGHTS && strstr(error.message, "is [1, 1, 1, 1, expected []"), "%s", error.message);
+    found_extent = INT64_MIN;
     check(bs_weight_find(&w, "x", &spec, &info, &error) == BS_ERROR_WEIGHTS &&
               strstr(error.message, "is [-9223372036854775808, -9223372036854775808, ") && strstr(error.message, ", expected []"), "%s", error.message);
+}
+
+/* What no kernel wants packed is copied, each tensor at its place. */
+static void test_copied(void)
+{
+    static BS_ALIGNED uint8_t memory[1 << 19];
+    static BS_ALIGNED float prepared[64];
+    const float weight[4] = {1, 2, 3, 4}, bias[4] = {5, 6, 7, 8};
+    const void *const tensors[2] = {weight, bias};
+    const bs_node_plan plan = {.tier = BS_TIER_SCALAR};
+    bs_arena arena;
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    bs_arena_init(&arena, "graph", memory, sizeof memory);
+    bs_graph *g = bs_graph_create(&arena, NULL);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(8, 4)), (bs_value){0});
+    bs_layer_norm(g, x, &(bs_norm_desc){.name = "norm"});
+    bs_route(g, x, (bs_value){0}, &(bs_route_desc){.name = "route", .paths = 4});
+    if (!check(bs_graph_check(g, &error) == BS_OK, "a graph with a norm and a router %s", error.message))
+        return;
+    bs_weight_prepare(g, &g->nodes[3], &plan, tensors, prepared);
+    check(memcmp(prepared, weight, 16) == 0 && memcmp(prepared + 16, bias, 16) == 0 && prepared[4] == 0, "a norm's weights are copied");
+    memset(prepared, 0, sizeof prepared);
+    bs_weight_prepare(g, &g->nodes[4], &plan, tensors, prepared);
+    check(prepared[0] == 0, "a router without weights has none");
 }
 
 int main(void)
@@ -315,5 +344,6 @@ int main(void)
     test_halves();
     test_tables();
     test_shapes();
+    test_copied();
     return check_end();
 }

@@ -207,6 +207,8 @@ static int64_t failing_bytes(void *user, uint64_t offset, void *buffer, size_t b
     return reads_left-- > 0 ? reader_bytes(user, offset, buffer, bytes) : -1;
 }
 
+static void call_weight(size_t index, const char *name);
+
 static void test_failing(extra more)
 {
     static const bs_model_input input = {"frame", 3, {1, 16, 24}};
@@ -215,6 +217,8 @@ static void test_failing(extra more)
     bs_status status = BS_ERROR_IO;
     for (int n = 0; status != BS_OK && n < 1000 && wrong == 0; n++) {
         begin(more);
+        if (more == FOREIGN_KEYS)
+            call_weight(3, "small.conv.weight");
         const bs_reader reader = {.read = failing_bytes, .size = file.n};
         reads_left = n;
         bs_model *model = bs_model_open_reader(&arena, &reader, &error);
@@ -313,6 +317,7 @@ int main(void)
     test_failing(NOTHING);
     test_failing(DUPLICATE_KEY);
     test_failing(DUPLICATE_TENSOR);
+    test_failing(FOREIGN_KEYS); /* and a weight that is there twice */
     test_questions();
     test_twins();
     test_tensor_types();
