@@ -153,6 +153,11 @@ static void test_edited(void)
     use(open_memory());
     message_is(&error, F, "memory: block 2 \"large\": its record has 4 bytes, its head alone 256");
     begin(NOTHING);
+    file.bytes[forge_find(&file, "brainstorm.weight.dims", AT_COUNT, 0)] = 14;
+    forge_splice(&file, forge_find(&file, "brainstorm.weight.dims", AT_WIDE, 13), 0, "\1\0\0\0\0\0\0", 8, TINY_ALIGNMENT);
+    use(open_memory());
+    message_is(&error, F, "memory: key \"brainstorm.weight.dims\" has 1 elements that belong to nothing");
+    begin(NOTHING);
     file.bytes[file.data + TINY_MAIN_BYTES] = 1;
     use(open_memory());
     message_is(&error, F, "memory: padding is not zero at byte 3080");

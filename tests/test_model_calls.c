@@ -306,6 +306,22 @@ static void test_tensor_types(void)
     check(!bs_model_open_memory(&arena, file.bytes, file.n, &error) && strstr(error.message, "rank 2"), "and of rank 1: %s", error.message);
 }
 
+/* The reader beneath gives back what it took, too. */
+static void test_reader_gives_back(void)
+{
+    static const size_t ends[] = {10, 30, 1000, 4000};
+    bs_gguf gguf;
+    int wrong = 0;
+    begin(NOTHING);
+    bs_arena_take(&arena, 100);
+    const size_t mark = arena.used;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const bs_source source = {file.bytes, {NULL, NULL, 0, 1}, ends[i]};
+        wrong += bs_gguf_open(&gguf, &source, &arena, &error) == BS_OK || arena.used != mark;
+    }
+    check(wrong == 0, "a GGUF file that is refused leaves the arena as it was: %s", error.message);
+}
+
 int main(void)
 {
     test_open();
@@ -321,5 +337,6 @@ int main(void)
     test_questions();
     test_twins();
     test_tensor_types();
+    test_reader_gives_back();
     return check_end();
 }
