@@ -50,12 +50,8 @@ static inline sweep_share sweep_share_of(int argc, char **argv, size_t stride)
 
 static inline bool sweep_takes(const sweep_share *s, size_t index) { return index % s->stride == 0 && index / s->stride % s->parts == s->part; }
 
-static inline double sweep_ms(void)
-{
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+/* Of the processor, so that what else it does shows less. */
+static inline double sweep_ms(void) { return (double)clock() * 1e3 / CLOCKS_PER_SEC; }
 
 /* ---------------------------------------------------------------------------------------------------------- memory */
 
@@ -302,6 +298,14 @@ static inline void sweep_end(sweep_life *l)
     bs_model_close(l->model);
     l->session = NULL;
     l->model = NULL;
+}
+
+/* What failed to be opened, planned or made a session of has given back what it took. */
+static inline bool sweep_gave_back(const sweep_life *l)
+{
+    const bs_memory *m = &l->memory;
+    return (l->step != AT_OPEN || l->arena[IN_MODEL].used == 0) && (l->step != AT_PLAN || l->arena[IN_PLAN].used == 0) &&
+           (l->step != AT_SESSION || m->persistent.used + m->transient.used + m->staging.used + m->slots.used == 0);
 }
 
 static inline bool sweep_fences_hold(const sweep_life *l)

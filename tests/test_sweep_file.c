@@ -65,6 +65,8 @@ static void tally_life(tally *t, size_t index, bool ok)
     } else {
         t->other++;
     }
+    if (!ok && !sweep_gave_back(&life))
+        tally_wrong(t, index, "keeps bytes of an arena");
     if (!sweep_fences_hold(&life))
         tally_wrong(t, index, "wrote beyond an arena");
 }
