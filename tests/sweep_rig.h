@@ -102,6 +102,7 @@ typedef struct sweep_how {
     bs_stream_desc stream;
     bool check;              /* bs_model_check, whose answer is noted and not followed */
     bs_profile *profile;
+    const bs_weights *weights; /* NULL: the model's */
     sweep_arena least;       /* this arena gets `bytes_less` fewer than asked; SWEEP_ARENAS: none */
     size_t bytes_less;
 } sweep_how;
@@ -179,7 +180,8 @@ static inline bool sweep_make_plan(sweep_life *l, const sweep_how *how)
 
 static inline bool sweep_make_session(sweep_life *l, const sweep_how *how, bs_device *device)
 {
-    const bs_session_desc desc = {.platform = how->platform, .weights = bs_model_weights(l->model), .stream = how->stream, .profile = how->profile, .device = device};
+    const bs_session_desc desc = {.platform = how->platform, .weights = how->weights ? *how->weights : bs_model_weights(l->model), .stream = how->stream,
+                                  .profile = how->profile, .device = device};
     l->memory.persistent = *sweep_take_arena(l, how, IN_PERSISTENT, l->sizes.persistent);
     l->memory.transient = *sweep_take_arena(l, how, IN_TRANSIENT, l->sizes.transient);
     l->memory.staging = *sweep_take_arena(l, how, IN_STAGING, l->sizes.staging);
