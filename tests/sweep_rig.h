@@ -1,4 +1,4 @@
-/* sweep_rig.h: one life of the sweep model: opened, built, planned, a session made, bound and run, all of it in memory of
+/* sweep_rig.h: one life of the sweep model: opened, built, planned (for the best tier), a session made, bound and run, all in memory of
  * exactly the bytes that were asked for, with nothing beyond them that could be touched unseen.
  *
  * Owns: the pools of all arenas, the caller's buffers, the platform without threads, how much of a sweep is done.
@@ -371,7 +371,7 @@ static inline void sweep_prepare(sweep_file *file, sweep_wanted *wanted, const b
         printf("FAIL there is no model: %s\n0 passed, 1 failed\n", error.message);
         exit(1);
     }
-    const sweep_how how = {.bytes = file->f.bytes, .n_bytes = file->f.n, .platform = platform, .plan = {.tier = BS_TIER_SCALAR}, .least = SWEEP_ARENAS};
+    const sweep_how how = {.bytes = file->f.bytes, .n_bytes = file->f.n, .platform = platform, .least = SWEEP_ARENAS};
     bool ok = sweep_begin(&l, &how);
     for (int32_t turn = 0; ok && turn < SWEEP_RUNS; turn++) {
         ok = sweep_run(&l, turn);
@@ -400,7 +400,7 @@ static inline bs_plan_desc sweep_streamed(const sweep_file *file, const bs_platf
 {
     static sweep_life l;
     sweep_how how = {.bytes = file->f.bytes, .n_bytes = file->f.n, .platform = platform, .least = SWEEP_ARENAS,
-                     .plan = {.tier = BS_TIER_SCALAR, .lanes = 1, .chunk_bytes = 1024, .slot_bytes = UINT64_MAX}};
+                     .plan = {.lanes = 1, .chunk_bytes = 1024, .slot_bytes = UINT64_MAX}};
     bs_stream_plan facts = {0, 0, 0, 0, 0};
     if (sweep_open(&l, &how) && sweep_make_graph(&l, &how) && sweep_make_plan(&l, &how))
         bs_plan_stream_get(l.plan, &facts);

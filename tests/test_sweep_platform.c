@@ -142,7 +142,7 @@ static int32_t runs(void)
 
 static sweep_how how_of(const setup *s)
 {
-    sweep_how how = {.platform = &faulty.platform, .least = SWEEP_ARENAS, .plan = {.tier = BS_TIER_SCALAR}};
+    sweep_how how = {.platform = &faulty.platform, .least = SWEEP_ARENAS};
     if (s->reader)
         how.reader = &faulty.reader;
     else
@@ -285,7 +285,7 @@ int main(int argc, char **argv)
         }
     sweep_faulty_init(&faulty, &file, false, true);
     sweep_profile_reader(&cases);
-    const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS, .plan = {.tier = BS_TIER_SCALAR}};
+    const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS};
     check(sweep_whole(&life, &sound, &wanted), "afterwards the same memory serves");
     return check_end();
 }
