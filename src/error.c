@@ -55,6 +55,20 @@ bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
     return false;
 }
 
+void bs_error_prefix(bs_error *error, const char *format, ...)
+{
+    if (!error)
+        return;
+    va_list arguments;
+    char message[sizeof error->message];
+    memcpy(message, error->message, sizeof message);
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    const size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used, "%s", message);
+}
+
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
 {
     const uint64_t available = arena ? arena->size - arena->used : 0;
