@@ -315,6 +315,7 @@ static const damage damages[] = {
     {"operand count negative", "brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, UINT32_MAX, F},
     {"operand count beyond the cap", "brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, 66, F},
     {"operand counts that use too few", "brainstorm.node.inputs.count", AT_ELEMENT, 11, 4, 0, F},
+    {"operand counts that use too many", "brainstorm.node.inputs.count", AT_ELEMENT, 11, 4, 2, F},
     {"parameter count beyond the op's", "brainstorm.node.params.count", AT_ELEMENT, 0, 4, 7, F},
     {"parameter counts that use too few", "brainstorm.node.params.count", AT_ELEMENT, 9, 4, 1, F},
     {"parameter count negative", "brainstorm.node.params.count", AT_ELEMENT, 0, 4, UINT32_MAX, F},
@@ -334,6 +335,7 @@ static const damage damages[] = {
     {"block bytes without a tensor", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, UINT32_MAX, F},
     {"block bytes beyond its tensor", "brainstorm.block.bytes", AT_WIDE, 1, 8, TINY_CONV_BYTES + 1, F},
     {"block whose record has no room for its head", "brainstorm.block.bytes", AT_FILE, 0, 0, 0, F}, /* see damage_apply */
+    {"block bytes below its tensor", "brainstorm.block.bytes", AT_WIDE, 1, 8, TINY_CONV_BYTES - 1, F},
     {"block bytes 2^64-1", "brainstorm.block.bytes", AT_WIDE, 1, 8, UINT64_MAX, F},
     {"checksum", "brainstorm.block.crc32", AT_ELEMENT, 1, 4, 0, F},
 
@@ -343,8 +345,10 @@ static const damage damages[] = {
     {"weight type that does not exist", "brainstorm.weight.dtype", AT_ELEMENT, 0, 4, BS_DTYPE_COUNT, F},
     {"weight type negative", "brainstorm.weight.dtype", AT_ELEMENT, 0, 4, UINT32_MAX, F},
     {"weight of another type than the op's", "brainstorm.weight.dtype", AT_ELEMENT, 0, 4, BS_U8, BS_ERROR_WEIGHTS},
+    {"weight of another type of four bytes", "brainstorm.weight.dtype", AT_ELEMENT, 0, 4, BS_I32, BS_ERROR_WEIGHTS},
     {"weight rank 0", "brainstorm.weight.rank", AT_ELEMENT, 0, 4, 0, F},
     {"weight rank 5", "brainstorm.weight.rank", AT_ELEMENT, 0, 4, 5, F},
+    {"a dimension that no weight has", "brainstorm.weight.dims", AT_FILE, 0, 0, 0, F}, /* see damage_apply */
     {"weight dimension 0", "brainstorm.weight.dims", AT_WIDE, 0, 8, 0, F},
     {"weight dimension negative", "brainstorm.weight.dims", AT_WIDE, 0, 8, UINT64_MAX, F},
     {"weight whose bytes wrap", "brainstorm.weight.dims", AT_WIDE, 0, 8, (uint64_t)1 << 62, F},
@@ -374,9 +378,37 @@ static void damage_apply(forge *f, const damage *d)
         f->bytes[forge_find(f, "block.large", AT_VALUE, 1)] = 0; /* which is the last one */
         return;
     }
+    if (strcmp(d->name, "a dimension that no weight has") == 0) {
+        f->bytes[forge_find(f, "brainstorm.weight.rank", AT_ELEMENT, 4)] = 3;
+        f->bytes[forge_find(f, d->record, AT_WIDE, 11)] = 1; /* now the bias's; the 1 that it had is left over */
+        return;
+    }
     const size_t at = forge_find(f, d->record, d->part, d->index);
     for (size_t i = 0; i < d->bytes; i++)
         f->bytes[at + i] = (uint8_t)(i < 8 ? d->value >> 8 * i : 0);
+}
+
+/* Of damage that a later check would refuse as well: what the message must say, since that is where to look. */
+static const struct { const char *name, *said; } told[] = {
+    {"alignment 24", "a power of two"},
+    {"array that wraps its bytes", "runs over the end"},
+    {"tensor dimension 0", "dimension that is zero"},
+    {"block range beyond the nodes", "bad range of nodes"},
+    {"array of arrays", "is an array of arrays"},
+    {"parameter count beyond the op's", "node 0: its parameters are malformed"},
+    {"a dimension that no weight has", "has more dimensions than its weights"},
+    {"weights out of order", "is not in the order of blocks"},
+    {"block tensor taken twice", "does not exist or is taken"},
+    {"block whose record has no room for its head", "without room for its head"},
+    {"block bytes below its tensor", "does not have the bytes of its tensor"},
+};
+
+static bool is_told(const char *name, const char *message)
+{
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (strcmp(told[i].name, name) == 0)
+            return strstr(message, told[i].said) != NULL;
+    return true;
 }
 
 static void test_damages(void)
@@ -388,6 +420,7 @@ static void test_damages(void)
         damage_apply(&f, &damages[i]);
         const bs_status status = try_bytes(f.bytes, f.n, &error);
         expect("damaged: ", damages[i].name, status, damages[i].status, &error);
+        report("what is wrong is said: ", damages[i].name, is_told(damages[i].name, error.message), error.message);
     }
 }
 
@@ -459,6 +492,21 @@ static void test_left_out(void)
         const bs_status status = try_bytes(f.bytes, f.n, &error);
         expect("damaged: ", bad[i].name, status, bad[i].status, &error);
     }
+}
+
+/* What no weight covers, at the end of a record: its checksum is right, but it is not zero. */
+static void test_rest_of_a_record(void)
+{
+    static forge f;
+    static const uint8_t one = 1;
+    bs_arena arena;
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    tiny_write(&f, NOTHING);
+    memcpy(f.bytes + forge_find(&f, "brainstorm.weight.dims", AT_WIDE, 2), &one, 1); /* the second bias belongs to nobody */
+    bs_arena_init(&arena, "persistent", memory, sizeof memory);
+    bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, &error);
+    const bs_status status = m ? bs_model_check(m, &error) : BS_OK;
+    expect("damaged: ", "bytes behind the last weight that are not zero", status, BS_ERROR_FORMAT, &error);
 }
 
 /* --- sweeps ------------------------------------------------------------------------------------------ */
@@ -597,6 +645,24 @@ static void test_arenas(void)
     report("", "an arena that is too small, by any number of bytes, is said and left as it was", wrong == 0, why);
 }
 
+/* Counts that a file of that size could have, and nobody needs: more than there is room for is not even asked for. */
+static void test_counts(void)
+{
+    static forge f;
+    scripted s = {&f, 0, -1, false};
+    for (size_t i = 0; i < 2; i++) {
+        bs_arena arena;
+        bs_error error = {BS_OK, NULL, 0, 0, ""};
+        const bs_reader reader = {.user = &s, .read = scripted_read, .size = (uint64_t)1 << 50};
+        const uint64_t count = i ? 513 : 1025;
+        tiny_write(&f, NOTHING);
+        memcpy(f.bytes + 8 + 8 * i, &count, 8);
+        bs_arena_init(&arena, "persistent", memory, sizeof memory);
+        const bs_model *m = bs_model_open_reader(&arena, &reader, &error);
+        expect("", i ? "too many keys" : "too many tensors", m ? BS_OK : error.status, BS_ERROR_LIMIT, &error);
+    }
+}
+
 /* --- files ------------------------------------------------------------------------------------------- */
 
 static int n_open;
@@ -649,13 +715,16 @@ static void test_files(void)
 
 /* --- maxima ------------------------------------------------------------------------------------------ */
 
-static bs_status build_with(const bs_model_input *input, bs_graph **graph, bs_error *error)
+/* With the frame's width as a model file would put it; 0: as it is, symbol 2. */
+static bs_status build_with(const bs_model_input *input, int32_t width, bs_graph **graph, bs_error *error)
 {
     static forge f;
     static BS_ALIGNED uint8_t room[1 << 19];
     bs_arena arena;
     const bs_model_build_desc desc = {.inputs = input, .n_inputs = 1};
     tiny_write(&f, NOTHING);
+    if (width)
+        memcpy(f.bytes + forge_find(&f, "brainstorm.node.params", AT_ELEMENT, 4), &width, 4);
     bs_arena_init(&arena, "persistent", room, sizeof room);
     bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, error);
     const bs_graph_desc need = bs_model_graph_desc(m);
@@ -665,21 +734,26 @@ static bs_status build_with(const bs_model_input *input, bs_graph **graph, bs_er
 
 static void test_maxima(void)
 {
-    static const struct { const char *name; bs_model_input input; bs_status status; } tries[] = {
-        {"another channel count", {"frame", 3, {3, 8, 8, 0}}, BS_ERROR_SHAPE},
-        {"another rank", {"frame", 2, {8, 8, 0, 0}}, BS_ERROR_SHAPE},
-        {"a negative extent", {"frame", 3, {1, -8, 8, 0}}, BS_ERROR_SHAPE},
-        {"another name", {"picture", 3, {1, 8, 8, 0}}, BS_ERROR_ARGUMENT},
+    enum { SAME_AS_HEIGHT = -1, TWICE_A_SYMBOL = -(2 + 65536) };
+    static const struct { const char *name; bs_model_input input; bs_status status; int32_t width; } tries[] = {
+        {"another channel count", {"frame", 3, {3, 8, 8, 0}}, BS_ERROR_SHAPE, 0},
+        {"another rank", {"frame", 2, {8, 8, 0, 0}}, BS_ERROR_SHAPE, 0},
+        {"a negative extent", {"frame", 3, {1, -8, 8, 0}}, BS_ERROR_SHAPE, 0},
+        {"another name", {"picture", 3, {1, 8, 8, 0}}, BS_ERROR_ARGUMENT, 0},
+        {"an odd extent, where twice a symbol is", {"frame", 3, {1, 8, 9, 0}}, BS_ERROR_SHAPE, TWICE_A_SYMBOL},
+        {"an even extent", {"frame", 3, {1, 8, 10, 0}}, BS_OK, TWICE_A_SYMBOL},
+        {"two extents of one symbol", {"frame", 3, {1, 8, 16, 0}}, BS_ERROR_SHAPE, SAME_AS_HEIGHT},
+        {"the same extents", {"frame", 3, {1, 8, 8, 0}}, BS_OK, SAME_AS_HEIGHT},
     };
     bs_graph *graph;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     const bs_model_input larger = {"frame", 3, {1, 100, 0, 0}};
-    const bs_status status = build_with(&larger, &graph, &error);
+    const bs_status status = build_with(&larger, 0, &graph, &error);
     const bs_value_info *frame = bs_value_get(graph, 1);
     report("", "an input's extents set the maxima", status == BS_OK && bs_dim_max(graph, frame->dims[1]) == 100 &&
                bs_dim_max(graph, frame->dims[2]) == 24, error.message);
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        const bs_status got = build_with(&tries[i].input, &graph, &error);
+        const bs_status got = build_with(&tries[i].input, tries[i].width, &graph, &error);
         expect("an input's extents are checked: ", tries[i].name, got, tries[i].status, &error);
     }
 }
@@ -752,7 +826,9 @@ int main(void)
     test_damages();
     test_head_damages();
     test_left_out();
+    test_rest_of_a_record();
     test_reader();
+    test_counts();
     test_files();
     test_arenas();
     test_truncations();

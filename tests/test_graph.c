@@ -68,6 +68,7 @@ WRONG(conv_groups, bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 
 WRONG(conv_too_large,
       bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 9, .pad = BS_PAD_VALID}))
 WRONG(conv_moves_cells, bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = BS_PAD_VALID}))
+WRONG(conv_pads_cells, bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 3, .pad = 2}))
 WRONG(conv_act, bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .act = BS_ACT_COUNT}))
 WRONG(deconv_pad, bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .stride = 2, .output_pad = 2}))
 WRONG(linear_of_patches, bs_linear(g, f->cells, &(bs_linear_desc){.name = "l", .out = 4}))
@@ -229,6 +230,7 @@ static const wrong wrongs[] = {
     CASE(conv_groups, BS_ERROR_SHAPE, "conv2d", "\"c\"", "dimension 0: 3 channels"),
     CASE(conv_too_large, BS_ERROR_SHAPE, "conv2d", "\"c\"", "dimension 1 is 8"),
     CASE(conv_moves_cells, BS_ERROR_SHAPE, "conv2d", "\"c\"", "dimension 1"),
+    CASE(conv_pads_cells, BS_ERROR_SHAPE, "conv2d", "\"c\"", "dimension 1"),
     CASE(conv_act, BS_ERROR_ARGUMENT, "conv2d", "\"c\"", "act"),
     CASE(deconv_pad, BS_ERROR_ARGUMENT, "deconv2d", "\"d\"", "output_pad"),
     CASE(linear_of_patches, BS_ERROR_DOMAIN, "linear", "\"l\"", "patches"),
@@ -440,7 +442,7 @@ static void test_capacities(void)
     bs_topk(g, x, 2, &indices);
     x = bs_topk(g, x, 2, &indices);
     check(x.id && indices.id && g->status == BS_OK, "5 values in a graph of 5");
-    bs_topk(g, x, 2, &indices);
+    bs_activation(g, x, BS_RELU, 0);
     check(failed_with(g, BS_ERROR_LIMIT, "max_values"), "the 6th is refused: %s", g->error.message);
 
     g = new_graph(&(bs_graph_desc){.max_text_bytes = 256});
@@ -536,6 +538,9 @@ static void test_symbols(void)
           "convolutions that pad keep H and W");
     const bs_value padded = bs_pad(g, one, &(bs_pad_desc){.top = 1, .bottom = 1, .left = 1, .right = 1});
     check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .pad = BS_PAD_VALID}), one), "H + 2 - 2 is H");
+    check(same_dims(g, bs_resize(g, padded, NULL),
+                    bs_pad(g, bs_resize(g, one, NULL), &(bs_pad_desc){.top = 2, .bottom = 2, .left = 2, .right = 2})),
+          "2 (H + 2) is 2 H + 4");
     const bs_value half = bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .stride = 2}),
                    pooled = bs_pool2d(g, one, &(bs_pool2d_desc){.kind = BS_POOL_MAX});
     check(same_dims(g, bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .kernel = 5, .stride = 2}), half),
@@ -557,6 +562,24 @@ static void test_symbols(void)
           "constants are equal by value");
     check(bs_shape_of(2, 3, 4, 0, 0).dim[1] == 4 && bs_times(g, 5, 3) == bs_times(g, 15, 1),
           "a constant times a factor is a constant");
+}
+
+/* In a buffer of any size, even none: cut and ended there, and the length is that of all of it. */
+static void test_descriptions(void)
+{
+    const fixture f = fixture_new();
+    int32_t bad = 0;
+    for (int32_t n = 1; n < f.g->n_nodes; n++) {
+        char whole[256], line[256];
+        const size_t length = bs_graph_describe(f.g, n, whole, sizeof whole);
+        bad += length == 0 || length >= sizeof whole || strlen(whole) != length;
+        for (size_t bytes = 0; bytes <= length + 1 && !bad; bytes++) {
+            memset(line, '#', sizeof line);
+            bad += bs_graph_describe(f.g, n, line, bytes) != length || line[bytes] != '#' ||
+                     (bytes > 0 && (strlen(line) != bytes - 1 || memcmp(line, whole, bytes - 1) != 0));
+        }
+    }
+    check(bad == 0, "a description is cut where its buffer ends");
 }
 
 static void test_blocks(void)
@@ -586,5 +609,6 @@ int main(void)
     test_fixed_limits();
     test_symbols();
     test_blocks();
+    test_descriptions();
     return check_end();
 }
