@@ -207,6 +207,12 @@ static void test_facts(void)
     report("", "a weight has the value written", read && bias == 2.5f, "it does not");
     const float *mapped = read ? w.map(w.user, &info) : NULL; /* the forge's bytes may lie unaligned: then NULL */
     report("", "a weight in memory is used in place", !mapped || *mapped == 2.5f, "another value");
+    static BS_ALIGNED uint8_t odd[FORGE_BYTES + 1];
+    memcpy(odd + 1, f.bytes, f.n);
+    const bs_model *unaligned = bs_model_open_memory(&arena, odd + 1, f.n, &error);
+    const bs_weights v = bs_model_weights(unaligned);
+    const bool found = v.find(v.user, "large.conv.bias", &info) == BS_OK;
+    report("", "but not where it does not lie as its type must", found && !v.map(v.user, &info), "it is");
     report("", "a read beyond a weight is refused", w.read(w.user, &info, 1, &bias, 4) == BS_ERROR_ARGUMENT &&
                w.read(w.user, &info, UINT64_MAX, &bias, 4) == BS_ERROR_ARGUMENT, "it is not");
     report("", "a weight that is not there", w.find(w.user, "none", &info) == BS_ERROR_WEIGHTS, "was found");
@@ -764,8 +770,11 @@ static void test_table(void)
 {
     static const float values[4] = {1, 2, 3, 4};
     static const uint16_t halves[2] = {0x3c00, 0xc000}; /* 1, -2 */
-    const bs_tensor tensors[2] = {{"a", BS_F32, 2, {2, 2, 0, 0}, values}, {"h", BS_F16, 1, {2, 0, 0, 0}, halves}};
-    const bs_tensor_table table = {tensors, 2};
+    static uint16_t many[150];
+    static float many_wide[150];
+    const bs_tensor tensors[3] = {{"a", BS_F32, 2, {2, 2, 0, 0}, values}, {"h", BS_F16, 1, {2, 0, 0, 0}, halves},
+                                  {"many", BS_F16, 1, {150, 0, 0, 0}, many}};
+    const bs_tensor_table table = {tensors, 3};
     const bs_weights w = bs_weights_from_table(&table);
     const bs_weight_spec square = {"", BS_F32, 2, {2, 2, 0, 0}}, pair = {"", BS_F32, 1, {2, 0, 0, 0}};
     bs_weight_info info;
@@ -775,13 +784,25 @@ static void test_table(void)
     report("", "a table's weight is used in place", status == BS_OK && bs_weight_view(&w, &square, &info) == values, "no");
     status = bs_weight_find(&w, "a", &pair, &info, &error);
     expect("", "a weight of another shape is refused", status, BS_ERROR_WEIGHTS, &error);
+    const bs_weight_spec wider = {"", BS_F32, 2, {2, 3, 0, 0}}, long_spec = {"", BS_F32, 1, {150, 0, 0, 0}};
+    status = bs_weight_find(&w, "a", &wider, &info, &error);
+    expect("", "both shapes are told", strstr(error.message, "[2, 2], expected [2, 3]") ? status : BS_OK, BS_ERROR_WEIGHTS, &error);
     status = bs_weight_find(&w, "b", &pair, &info, &error);
     expect("", "a weight that is missing is named", strstr(error.message, "\"b\"") ? status : BS_OK, BS_ERROR_WEIGHTS, &error);
     status = bs_weight_find(&w, "h", &pair, &info, &error);
     if (status == BS_OK)
         status = bs_weight_load(&w, "h", &pair, &info, BS_TIER_SCALAR, wide, &error);
     report("", "half precision is widened", status == BS_OK && wide[0] == 1 && wide[1] == -2, error.message);
-    report("", "and not mapped", bs_weight_view(&w, &pair, &info) == NULL, "it is");
+    int wrong = 0;
+    for (uint32_t i = 0; i < 150; i++)
+        many[i] = (uint16_t)(0x3c00 + 4 * i); /* 1 + i/256 */
+    if (bs_weight_find(&w, "many", &long_spec, &info, &error) == BS_OK)
+        bs_weight_load(&w, "many", &long_spec, &info, BS_TIER_SCALAR, many_wide, &error);
+    for (int i = 0; i < 150; i++)
+        wrong += many_wide[i] != 1 + (float)i / 256;
+    report("", "as many as there are, in the place where they were read", wrong == 0, "values differ");
+    status = bs_weight_find(&w, "h", &pair, &info, &error);
+    report("", "and not mapped", status == BS_OK && bs_weight_view(&w, &pair, &info) == NULL, "it is");
 }
 
 /* "123456789" gives what every description of zip's CRC-32 says; pieces of any length chain. */

@@ -139,6 +139,7 @@ WRONG(output_like_input, bs_output(g, "line", f->line))
 WRONG(write_input, bs_state_write(g, f->frame, f->frame))
 WRONG(write_shape, bs_state_write(g, f->state, f->image))
 WRONG(write_type, bs_state_write(g, f->state, bs_convert(f->g, f->frame, &(bs_convert_desc){.dtype = BS_U8})))
+WRONG(write_more, bs_state_write(g, bs_state(f->g, "few", BS_F32, BS_SHAPE1(3)), f->line))
 WRONG(write_cells, bs_state_write(g, f->state, f->cells))
 WRONG(write_twice, (bs_state_write(g, f->state, f->frame), bs_state_write(g, f->state, f->frame)))
 WRONG(block_end, bs_block_end(g))
@@ -186,6 +187,10 @@ WRONG(gather_nothing, bs_gather(g, f->router, (bs_value[]){none, none}, none, NU
 WRONG(gather_path, bs_gather(g, f->router, (bs_value[]){none, f->inside}, none, NULL))
 WRONG(gather_shapes,
       bs_gather(g, f->router, (bs_value[]){f->inside, bs_scatter(f->g, f->router, 1, f->score)}, none, NULL))
+WRONG(gather_channels,
+      bs_gather(g, f->router,
+                (bs_value[]){f->inside, bs_slice(f->g, bs_scatter(f->g, f->router, 1, f->cells), &(bs_slice_desc){.length = 1})},
+                none, NULL))
 WRONG(gather_scales,
       bs_gather(g, f->router, (bs_value[]){bs_resize(f->g, f->inside, NULL), bs_scatter(f->g, f->router, 1, f->cells)},
                 none, NULL))
@@ -208,6 +213,16 @@ static void gather_sums_of_codes(const fixture *f)
         bs_route(f->g, f->weights_of, none, &(bs_route_desc){.name = "labels", .paths = 2, .protocol = BS_ROUTE_LABEL});
     bs_gather(f->g, r, (bs_value[]){bs_scatter(f->g, r, 0, f->weights_of), none}, none,
               &(bs_gather_desc){.mode = BS_GATHER_ADD});
+}
+
+/* As a model file could have it: the symbol of a dimension that the operand has not. */
+static void reshape_source(const fixture *f)
+{
+    const struct {
+        const char *name;
+        int32_t rank, dim[BS_MAX_RANK];
+    } p = {"v", 1, {-2, 0, 0, 0}};
+    bs_graph_add(f->g, bs_op_index("reshape"), &f->line.id, 1, &p);
 }
 
 typedef struct wrong {
@@ -258,6 +273,7 @@ static const wrong wrongs[] = {
     CASE(slice_patch, BS_ERROR_DOMAIN, "slice", "\"s\"", "axis 1"),
     CASE(reshape_count, BS_ERROR_SHAPE, "reshape", "[3, 8, 10]", "49 elements"),
     CASE(reshape_rest, BS_ERROR_SHAPE, "reshape", "dimensions 0 and 1"),
+    CASE(reshape_source, BS_ERROR_SHAPE, "reshape", "\"v\"", "dimension 0 is not a constant"),
     CASE(transpose_order, BS_ERROR_ARGUMENT, "transpose", "\"t\"", "order[2]"),
     CASE(pad_codes, BS_ERROR_SHAPE, "pad", "\"p\"", "[4]"),
     CASE(softmax_codes, BS_ERROR_SHAPE, "softmax", "i32"),
@@ -298,6 +314,7 @@ static const wrong wrongs[] = {
     CASE(write_input, BS_ERROR_GRAPH, "state_write", "not a state"),
     CASE(write_shape, BS_ERROR_SHAPE, "state_write", "\"state\"", "[3, 8, 10]"),
     CASE(write_type, BS_ERROR_SHAPE, "state_write", "\"state\"", "u8"),
+    CASE(write_more, BS_ERROR_SHAPE, "state_write", "\"few\"", "f32 [4]"),
     CASE(write_cells, BS_ERROR_DOMAIN, "state_write", "root"),
     CASE(write_twice, BS_ERROR_GRAPH, "state_write", "\"state\"", "twice"),
     CASE(block_end, BS_ERROR_GRAPH, "bs_block_begin"),
@@ -342,6 +359,7 @@ static const wrong wrongs[] = {
     CASE(gather_nothing, BS_ERROR_GRAPH, "gather", "\"first\"", "nothing"),
     CASE(gather_path, BS_ERROR_DOMAIN, "gather", "\"first\"", "path 1"),
     CASE(gather_shapes, BS_ERROR_SHAPE, "gather", "\"first\"", "[2, H<=64, W<=48]"),
+    CASE(gather_channels, BS_ERROR_SHAPE, "gather", "\"first\"", "[1, H<=64, W<=48]"),
     CASE(gather_scales, BS_ERROR_SHAPE, "gather", "\"first\"", "2H<=128"),
     CASE(gather_residual, BS_ERROR_SHAPE, "gather", "\"first\"", "residual"),
     CASE(gather_mode, BS_ERROR_ARGUMENT, "gather", "mode 4"),
@@ -560,6 +578,8 @@ static void test_symbols(void)
         "nor are two BS_UPTO");
     check(same_dims(g, bs_input(g, "c", BS_F32, BS_SHAPE1(9)), bs_input(g, "d", BS_F32, BS_SHAPE1(9))),
           "constants are equal by value");
+    const bs_value cells = bs_patches(g, one, &(bs_patches_desc){.size = 15});
+    check(g->domains[bs_value_get(g, cells.id)->domain].max_rows == 5 * 4, "64 x 48 pixels are up to 5 x 4 cells of 15");
     check(bs_shape_of(2, 3, 4, 0, 0).dim[1] == 4 && bs_times(g, 5, 3) == bs_times(g, 15, 1),
           "a constant times a factor is a constant");
 }
