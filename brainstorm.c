@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f049af3dee5a34eca6c190b35a2c680119dfd131769d7478cf72f088b1b91881
+ * sha256 of the parts: 6682cb2cbd6e8696958f2633d9444d581baa9545d2680858d7e2208005a416bf
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18915,12 +18915,12 @@ static int32_t readers_of(const bs_plan *p, int32_t value)
     return count;
 }
 
-/* The live node of op `name` that makes `value`, when only one node reads it; 0 otherwise. */
+/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
 static int32_t only_use(const bs_plan *p, int32_t value, const char *name)
 {
     const int32_t n = p->graph->values[value].node;
-    const bool is = p->node_live[n] && strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
-    return is && p->nodes[n].fusion == 0 && readers_of(p, value) == 1 ? n : 0;
+    const bool is = strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
+    return is && readers_of(p, value) == 1 ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
@@ -18934,7 +18934,7 @@ static bool sr_store_match(bs_plan *p, int32_t n)
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
     const int32_t add = only_use(p, bs_node_in(g, convert)[0], "add");
-    if (!add || g->nodes[add].domain != convert->domain)
+    if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
@@ -19007,7 +19007,7 @@ bs_status bs_fusion_run(const bs_call *call)
 
 const char *bs_fusion_name(int32_t fusion)
 {
-    return fusion > 0 && fusion <= FUSIONS ? fusions[fusion - 1].name : "";
+    return fusion ? fusions[fusion - 1].name : "";
 }
 
 void bs_plan_fuse(bs_plan *plan)
@@ -19527,8 +19527,9 @@ static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 
 static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
+    (void)index;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write) && index == 1)
+    if (bs_node_is(node, &bs_op_state_write))
         *(int32_t *)user = bs_node_in(l->g, node)[0];
     return true;
 }
@@ -19582,7 +19583,7 @@ static void narrow_values(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
         const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->plan->node_live[l->g->values[v].node] && l->g->values[v].dtype == BS_F32 &&
+        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
                     bs_lower_each_reader(l, v, is_not_decided_by, NULL);
     }
 }
@@ -19634,8 +19635,7 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
         return 0;
     const bs_place place = l->plan->values[value].place;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
-    const int32_t ready = made_in == BS_TOP || seen ? l->ready[value] : 0;
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -19686,8 +19686,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
     schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
     const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    if (target)
-        l->ready[target] = bs_max_i32(l->ready[target], time);
+    l->ready[target] = bs_max_i32(l->ready[target], time);
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
@@ -19962,7 +19961,7 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
             const bs_life *other = &lives[order[k]];
             const bool together = life->first <= other->last && other->first <= life->last;
             const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
-            if (together && overlap && other->bytes > 0) {
+            if (together && overlap) {
                 life->offset = bs_align_u64(other->offset + other->bytes);
                 k = -1;
             }
@@ -20005,7 +20004,7 @@ static int64_t storage_rows(const bs_plan *p, int32_t value)
 
 static int32_t storage_of(const bs_plan *p, int32_t value)
 {
-    while (value > 0 && (p->values[value].place == BS_PLACE_VIEW || p->values[value].place == BS_PLACE_FRAME))
+    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
         value = p->values[value].source;
     return value;
 }
@@ -20079,7 +20078,7 @@ static void assign_slabs(bs_plan *p)
             int32_t place = 0;
             for (int32_t w = 1; w < u; w++)
                 place += p->values[w].place == BS_PLACE_TRANSIENT && p->graph->values[w].domain == p->graph->values[u].domain;
-            if (place == ordinal && p->values[u].slab == u) {
+            if (place == ordinal) { /* the first of that ordinal, so a slab of its own */
                 plan->slab = u;
                 break;
             }
@@ -20093,7 +20092,7 @@ static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place
     memset(lives, 0, (size_t)count * sizeof *lives);
     for (int32_t v = 1; v < count; v++) {
         const bs_value_plan *plan = &p->values[v];
-        if (plan->place != place || plan->scope != scope || plan->first < 0)
+        if (plan->place != place || plan->scope != scope)
             continue;
         bs_life *life = &lives[plan->slab];
         const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
@@ -21452,7 +21451,7 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers up to `last`; `d` becomes that one's. */
+/* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
 static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
 {
     used->told = BS_ALIGNMENT; /* the status */
@@ -21468,7 +21467,7 @@ static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used
             here.per_row = info->max_paths_per_cell;
             here.rows = (int32_t)p->routers[r].rows;
             here.domain = info->domain;
-            bs_device_decision *mine = r == last && d ? d : &here;
+            bs_device_decision *mine = r == last ? d : &here;
             if (pass == 0)
                 *mine = here;
             if (here.live && pass == 0)
