@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6682cb2cbd6e8696958f2633d9444d581baa9545d2680858d7e2208005a416bf
+ * sha256 of the parts: c0a40806421c77c2e32062674ea780e67892c94a51803537c5a7c2786a1a3da8
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14164,7 +14164,7 @@ static void describe_put(describe_text *t, const char *format, ...)
     va_start(arguments, format);
     const int n = vsnprintf(room ? t->text + t->used : NULL, room, format, arguments);
     va_end(arguments);
-    t->used += n > 0 ? (size_t)n : 0;
+    t->used += (size_t)n;
 }
 
 /* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. From the inside out, as domains are
@@ -14223,7 +14223,7 @@ static const describe_names describe_enums[] = {
 /* A number's name where the field is one of the public enums; else NULL. */
 static const char *describe_enum(const char *op, const char *field, int32_t n)
 {
-    if (strcmp(field, "dtype") == 0 && n >= 0 && n < BS_DTYPE_COUNT)
+    if (strcmp(field, "dtype") == 0)
         return bs_dtype_name((bs_dtype)n);
     if (strcmp(field, "protocol") == 0)
         return bs_protocol_name((bs_protocol)n);
