@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c0a40806421c77c2e32062674ea780e67892c94a51803537c5a7c2786a1a3da8
+ * sha256 of the parts: 82d3e0220efa2cf42a773224ee309ae297b43a72a780574a114412b38fcc7103
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -7846,7 +7846,7 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
@@ -7862,7 +7862,7 @@ static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t i
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
 static inline const char *bs_node_name(const bs_node *node)
 {
-    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+    return node->params ? *(const char *const *)node->params : "";
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
@@ -8210,7 +8210,7 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (!dim_in_range(mul) || !dim_in_range(div) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+    if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
         return dim_fail(graph, parent, mul, add, div);
     const bs_dim_info *p = &graph->dims[parent];
     if (p->kind == BS_DIM_DERIVED && p->div == 1)
@@ -8581,7 +8581,7 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
         snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
                          bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
-                         low == 3 && high == 3 ? " [C, H, W]" : "");
+                         low == 3 ? " [C, H, W]" : "");
 }
 
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
@@ -8706,7 +8706,7 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     const int32_t divisor = common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (in->rank == 3 && patches && (int64_t)patches->size * n % d != 0)
+    if (patches && (int64_t)patches->size * n % d != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
@@ -8779,10 +8779,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value)
 
 const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    int32_t index = 0;
-    while (index < bs_op_count() && bs_op_get(index) != op)
-        index++;
-    return bs_graph_add(graph, index, in, n_in, params);
+    return bs_graph_add(graph, bs_op_index(op->name), in, n_in, params);
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
@@ -13011,7 +13008,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
-    if (state->rank < 1 || value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
+    if (value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
         return bs_same_shape(state, value);
     rows.dims[0] = state->dims[0];
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
@@ -13485,8 +13482,9 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s, another path %s %s", path, router->desc->name,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path, router->desc->name,
+                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den, bs_dtype_name(first->dtype),
+                             bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 

@@ -29,7 +29,10 @@ static void concat_beyond(bs_graph *g)
 }
 
 /* Cells [2, 2, 2, 2] of patches: without one dimension they would be an image. */
-static bs_value cube_of(const fixture *f) { return bs_reshape(f->g, bs_linear(f->g, f->score, &(bs_linear_desc){.name = "to", .out = 16}), BS_SHAPE4(2, 2, 2, 2)); }
+static bs_value cube_of(const fixture *f)
+{
+    return bs_reshape(f->g, bs_linear(f->g, f->score, &(bs_linear_desc){.name = "to", .out = 16}), BS_SHAPE4(2, 2, 2, 2));
+}
 
 static bs_value features_of(const fixture *f)
 {
@@ -47,6 +50,7 @@ static bs_value symbols_of(const fixture *f)
 }
 
 #define SIXTEEN &(bs_resize_desc){.kind = BS_RESIZE_NEAREST, .factor = 16}
+#define SIXTYFOUR &(bs_pool2d_desc){.kernel = 64}
 #define ATTEND(past_k, past_v, past, ...) \
     bs_attention(g, f->words, f->words, f->words, past_k, past_v, past, &(bs_attention_desc){.name = "a", __VA_ARGS__})
 
@@ -164,6 +168,9 @@ static void rows_of_pixel_shuffle(void)
     WRONG(BS_ERROR_LIMIT, "resize: the frame's scale would be 65536/1, expected numbers of 2^15 at most",
           bs_resize(g, bs_resize(g, bs_resize(g, bs_resize(g, bs_input(g, "dot", BS_U8, BS_SHAPE3(1, 1, 1)), SIXTEEN), SIXTEEN), SIXTEEN),
               SIXTEEN));
+    WRONG(BS_ERROR_LIMIT, "pool2d: the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_pool2d(g, bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR), SIXTYFOUR),
+              SIXTYFOUR));
 }
 
 static void rows_of_binary(void)
@@ -176,6 +183,8 @@ static void rows_of_binary(void)
           bs_add(g, f->image, f->table));
     WRONG(BS_ERROR_SHAPE, "add: operand 1 is [3, 8, 10], expected the rank of operand 0, which is [4]", bs_add(g, f->line, f->image));
     WRONG(BS_ERROR_SHAPE, "add: dimensions 1 and 2: operands have frames of different scale", add_of_scales(g));
+    WRONG(BS_ERROR_SHAPE, "add: dimension 2 is 10 in operand 0 and 2 in operand 1",
+          bs_add(g, f->image, bs_input(g, "b", BS_F32, BS_SHAPE3(3, 8, 2))));
 }
 
 static void rows_of_elementwise(void)
