@@ -182,7 +182,7 @@ static void test_knob_of_state(void)
 static bs_graph *experts(void)
 {
     static const char *const routers[2] = {"first", "second"};
-    static char names[2][4][32];
+    char name[32];
     bs_graph *g = new_graph();
     bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(32), 8)), none);
     for (int32_t layer = 0; layer < 2; layer++) {
@@ -192,9 +192,9 @@ static bs_graph *experts(void)
         const bs_router r = bs_route(g, score, none, &(bs_route_desc){.name = routers[layer], .paths = 4});
         bs_value out[4];
         for (int32_t p = 0; p < 4; p++) {
-            snprintf(names[layer][p], sizeof names[layer][p], "expert%d.%d", layer, p);
-            bs_block_begin(g, names[layer][p]);
-            out[p] = bs_linear(g, bs_scatter(g, r, p, x), &(bs_linear_desc){.name = names[layer][p], .out = 8});
+            snprintf(name, sizeof name, "expert%d.%d", layer, p);
+            bs_block_begin(g, name);
+            out[p] = bs_linear(g, bs_scatter(g, r, p, x), &(bs_linear_desc){.name = name, .out = 8});
             bs_block_end(g);
         }
         x = bs_gather(g, r, out, none, NULL);
@@ -354,51 +354,105 @@ static void test_nested_gathers(void)
 
 /* --------------------------------------------------------------------------------------------------------------- devices */
 
-/* Layers of few channels, `wide` of them of many; the same on both paths of a router when `routed`. */
-static bs_graph *layers(int32_t narrow, int32_t wide, bool routed)
+/* Layers of few channels, `wide` of them of many, on the paths of `routers` routers or on every cell; then codes. */
+static void add_layers(bs_graph *g, const char *name, int32_t narrow, int32_t wide, int32_t routers)
 {
-    static char names[2][40][32];
-    bs_graph *g = new_graph();
-    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, BS_UPTO(64), BS_UPTO(64))), &(bs_patches_desc){.size = 16});
-    bs_value out[2] = {cells, none};
-    bs_router r = {0};
-    if (routed) {
-        const bs_value score = bs_slice(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}), &(bs_slice_desc){.length = 2});
-        r = bs_route(g, score, none, &(bs_route_desc){.name = "route", .paths = 2});
-    }
-    for (int32_t p = 0; p < (routed ? 2 : 1); p++) {
-        bs_value x = routed ? bs_scatter(g, r, p, cells) : cells;
-        for (int32_t i = 0; i < narrow + wide; i++) {
-            const bool is_wide = i >= narrow / 2 && i < narrow / 2 + wide;
-            snprintf(names[p][i], sizeof names[p][i], "c%d.%d", p, i);
-            x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[p][i], .out = is_wide ? 96 : 4, .kernel = 1});
+    char text[48];
+    const bs_shape shape = BS_SHAPE3(4, BS_UPTO(64), BS_UPTO(64));
+    const bs_value cells = bs_patches(g, bs_input(g, name, BS_F32, shape), &(bs_patches_desc){.size = 16});
+    bs_value sum = cells;
+    for (int32_t k = 0; k < (routers ? routers : 1); k++) {
+        bs_value out[2] = {cells, cells};
+        bs_router r = {0};
+        if (routers) {
+            const bs_value score = bs_slice(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}), &(bs_slice_desc){.length = 2});
+            snprintf(text, sizeof text, "%s%d", name, k);
+            r = bs_route(g, score, none, &(bs_route_desc){.name = text, .paths = 2});
         }
-        out[p] = x;
+        for (int32_t p = 0; p < (routers ? 2 : 1); p++) {
+            out[p] = routers ? bs_scatter(g, r, p, cells) : cells;
+            for (int32_t i = 0; i < narrow + wide; i++) {
+                const bool is_wide = i >= narrow / 2 && i < narrow / 2 + wide;
+                snprintf(text, sizeof text, "%s%d.%d.%d", name, k, p, i);
+                out[p] = bs_conv2d(g, out[p], &(bs_conv2d_desc){.name = text, .out = is_wide ? 96 : 4, .kernel = 1});
+            }
+        }
+        sum = bs_add(g, sum, routers ? bs_gather(g, r, out, none, NULL) : out[0]);
     }
-    bs_output(g, "y", bs_assemble(g, routed ? bs_gather(g, r, out, none, NULL) : out[0]));
+    snprintf(text, sizeof text, "%s.out", name);
+    bs_output(g, text, bs_assemble(g, bs_convert(g, sum, &(bs_convert_desc){.dtype = BS_U8})));
+}
+
+static bs_graph *layers(int32_t narrow, int32_t wide, int32_t routers)
+{
+    bs_graph *g = new_graph();
+    add_layers(g, "frame", narrow, wide, routers);
+    return g;
+}
+
+/* Values of half a tile each, of which `together` are needed at once; the first of them is made through a wide one. */
+static bs_graph *crowd(int32_t together, bool wide)
+{
+    char name[16];
+    bs_graph *g = new_graph();
+    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 64, 64)), &(bs_patches_desc){.size = 16});
+    bs_value each[8], sum;
+    for (int32_t i = 0; i < together; i++) {
+        snprintf(name, sizeof name, "c%d", i);
+        each[i] = bs_conv2d(g, cells, &(bs_conv2d_desc){.name = name, .out = 32, .kernel = 1});
+    }
+    if (wide) {
+        const bs_value one = bs_conv2d(g, cells, &(bs_conv2d_desc){.name = "one", .out = 96, .kernel = 1}),
+                       two = bs_conv2d(g, cells, &(bs_conv2d_desc){.name = "two", .out = 96, .kernel = 1});
+        bs_output(g, "wide", bs_assemble(g, bs_add(g, one, two)));
+    }
+    sum = each[0];
+    for (int32_t turn = 0; turn < 3; turn++)
+        for (int32_t i = 1; i < together; i++)
+            sum = bs_add(g, sum, each[i]);
+    bs_output(g, "sum", bs_assemble(g, sum));
     return g;
 }
 
 static const bs_plan_desc on_device = {.tier = BS_TIER_CUDA, .order = BS_ORDER_DEPTH};
 
+static int32_t mixed_of(const bs_plan *p)
+{
+    int32_t mixed = 0;
+    for (int32_t d = 0; p && d < p->graph->n_domains; d++)
+        mixed += p->domains[d].mixed;
+    return mixed;
+}
+
 static void test_tiles_of_devices(void)
 {
     bs_plan_desc d = on_device;
-    const bs_plan *p = plan_of(layers(6, 0, false), &d);
+    const bs_plan *p = plan_of(layers(6, 0, 0), &d);
     check(p && p->n_regions == 1 && bs_plan_too_large(p) == 0, "layers that fit run in one region of tiles");
-    p = plan_of(layers(2, 2, false), &d);
+    p = plan_of(layers(2, 2, 0), &d);
     check(p && p->n_regions == 0, "where most layers are wide, all run layer by layer");
     for (int32_t routed = 0; routed < 2; routed++)
         for (d.half = 0; d.half < 2; d.half++) {
             p = plan_of(layers(20, 2, routed), &d);
-            int32_t mixed = 0, top = 0;
-            for (int32_t k = 0; p && k < p->graph->n_domains; k++)
-                mixed += p->domains[k].mixed;
+            const int32_t mixed = mixed_of(p);
+            int32_t top = 0;
             for (int32_t i = 0; p && i < p->n_top; i++)
                 top += p->instrs[i].kind == BS_INSTR_OP;
             check(p && mixed && p->n_regions >= 2 && top >= 2 && top < 12, "a few wide layers run one by one between %d regions of tiles%s%s", p ? p->n_regions : 0,
                   routed ? ", on both paths" : "", d.half ? ", in f16" : "");
         }
+    d.half = 1;
+    p = plan_of(layers(16, 2, 2), &d);
+    check(p && mixed_of(p) && p->n_regions >= 4, "paths of two routers are in regions of their own (%d)", p ? p->n_regions : 0);
+    bs_graph *two = layers(20, 2, 0);
+    add_layers(two, "other", 20, 2, 0);
+    p = plan_of(two, &d);
+    check(p && mixed_of(p) == 2 && p->n_regions >= 4, "so are two frames (%d)", p ? p->n_regions : 0);
+    d.half = 0;
+    p = plan_of(crowd(4, false), &d);
+    check(p && !mixed_of(p) && p->n_regions == 0, "tiles that are too large without a wide layer are none");
+    p = plan_of(crowd(6, true), &d);
+    check(p && p->n_regions == 0, "nor those that are still too large without the wide ones");
 }
 
 /* Where the bytes of a plan lie on a device: apart, and within what is asked for. */
