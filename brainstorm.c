@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82d3e0220efa2cf42a773224ee309ae297b43a72a780574a114412b38fcc7103
+ * sha256 of the parts: c35dfb4df50fd314677aaab156a3d86ab1341fee6311837789d425e3478f372e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9955,7 +9955,7 @@ static bool deconv2d_infer(bs_infer *infer)
         return false;
     const deconv2d_form f = deconv2d_form_of(infer->params, channels);
     const int32_t extra = deconv2d_extra(&f);
-    if (f.output_pad >= f.stride && f.output_pad > 0)
+    if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
         return bs_infer_fail(

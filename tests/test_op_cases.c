@@ -1,6 +1,7 @@
 /* Promises: ops in rare cases: borders of every type, empty and planar operands, symbols that a run bound below what an op needs, NaN
  * among the best, lines that are not contiguous, features beyond the last bucket, and weights as a device wants them. */
 #include "op_harness.h"
+#include "plan.h"
 
 static const bs_value none = {0};
 
@@ -37,7 +38,12 @@ static op_case op_case_new(bs_graph *g, bs_tier tier, int32_t layout)
     return c;
 }
 
-static bs_status op_case_run(op_case *c) { return c->r.op->run(&c->r.call); }
+static bs_status op_case_run(op_case *c)
+{
+    c->r.call.plan = &c->r.plan; /* not that of the copy it was made of */
+    return c->r.plan.fusion ? bs_fusion_run(&c->r.call) : c->r.op->run(&c->r.call);
+}
+
 static float *out_f32(op_case *c) { return c->out[0].operand.data; }
 
 /* -------------------------------------------------------------------------------------------------------------- borders */
@@ -242,6 +248,60 @@ static void test_features(void)
         }
 }
 
+/* NaN becomes 0, or the least code there is when 0 is none of them. */
+static void test_codes(void)
+{
+    static const struct { bs_dtype to; float from; int32_t code; } cases[] = {{BS_U8, NAN, 0}, {BS_I8, NAN, 0}, {BS_I32, NAN, 0}, {BS_I8, -INFINITY, -128},
+                                                                              {BS_U16, INFINITY, 65535}, {BS_I32, 3e9f, INT32_MAX}, {BS_U8, 2.5f, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int32_t layout = 0; layout < LAYOUTS; layout += LAYOUT_PLANAR_PADDED) {
+            pool_used = 0;
+            bs_graph *g = new_graph();
+            bs_convert(g, bs_input(g, "x", BS_F32, BS_SHAPE1(3)), &(bs_convert_desc){.dtype = cases[i].to});
+            op_case c = op_case_new(g, bs_tier_best(), layout);
+            *(float *)c.in[0].operand.data = cases[i].from;
+            const bs_status status = op_case_run(&c);
+            const tensor t = storage_drain(&c.out[0]);
+            const int32_t code = cases[i].to == BS_I32 ? *(const int32_t *)(const void *)t.data : (int32_t)bs_load_f32(t.data, cases[i].to, 0);
+            check(status == BS_OK && code == cases[i].code, "%g as %s is %d, layout %d", (double)cases[i].from, bs_dtype_name(cases[i].to), cases[i].code, layout);
+        }
+}
+
+/* The epilogue of super-resolution in one kernel: what shuffle, sum and conversion give one after the other. */
+static void test_fusion(void)
+{
+    static const struct { bs_dtype codes; float scale; int32_t bits; } cases[] = {{BS_U8, 255, 0}, {BS_U8, 0, 0}, {BS_U16, 1023, 10}, {BS_U16, 65535, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (bs_tier tier = BS_TIER_SCALAR; tier != BS_TIER_AUTO; tier = next_tier(tier)) {
+            pool_used = 0;
+            bs_graph *g = new_graph();
+            const bs_value sum = bs_add(g, bs_pixel_shuffle(g, bs_input(g, "tail", BS_F32, BS_SHAPE3(4, 8, 6)), 2), bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12)));
+            bs_convert(g, sum, &(bs_convert_desc){.dtype = cases[i].codes, .scale = cases[i].scale, .code_bits = cases[i].bits});
+            op_case c = op_case_new(g, tier, LAYOUT_LAST);
+            const int32_t dims[2][3] = {{4, 8, 6}, {1, 16, 12}};
+            for (int32_t k = 0; k < 2; k++) {
+                c.in[k] = storage_new(BS_F32, 1, 3, dims[k], whole_rect(3, dims[k]), 0, LAYOUT_LAST);
+                tensor t = tensor_new(BS_F32, 1, 3, dims[k]);
+                tensor_randomise(&t);
+                storage_fill(&c.in[k], &t, 0, 0);
+                c.r.call.in[k] = c.in[k].operand;
+            }
+            c.r.plan.fusion = 1;
+            const bs_status status = op_case_run(&c);
+            const tensor t = storage_drain(&c.out[0]);
+            const float scale = cases[i].scale != 0 ? cases[i].scale : 1, high = cases[i].codes == BS_U8 ? 255.0f : (float)((1 << (cases[i].bits ? cases[i].bits : 16)) - 1);
+            bool same = status == BS_OK;
+            for (int32_t k = 0; k < 16 * 12; k++) {
+                const int32_t y = k / 12, x = k % 12;
+                const float tail = *(const float *)(const void *)storage_at(&c.in[0], 0, (int32_t[]){y % 2 * 2 + x % 2, y / 2, x / 2});
+                const float base = *(const float *)(const void *)storage_at(&c.in[1], 0, (int32_t[]){0, y, x});
+                const float code = rintf(fminf(fmaxf((tail + base) * scale, 0), high));
+                same = same && bs_load_f32(t.data, cases[i].codes, k) == code;
+            }
+            check(same && storage_is_poison(&c.out[0]), "shuffle, sum and %s at scale %g in one kernel, tier %s", bs_dtype_name(cases[i].codes), (double)cases[i].scale, bs_tier_name(tier));
+        }
+}
+
 /* ------------------------------------------------------------------------------------------------------------- a device */
 
 /* Lines of a linear layer begin at multiples of 16 bytes there, in f32 or f16. */
@@ -286,6 +346,8 @@ int main(void)
     test_lines();
     test_matmul();
     test_features();
+    test_codes();
+    test_fusion();
     test_linear_of_devices();
     return check_end();
 }
