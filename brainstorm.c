@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c35dfb4df50fd314677aaab156a3d86ab1341fee6311837789d425e3478f372e
+ * sha256 of the parts: b9251a64f2c9d3ca7f1a5acc0bb65ec5b9e8f932e78f4e5b5026c2e7613dd554
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -74,6 +74,8 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
@@ -88,6 +90,36 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base.h ========================================================================== */
+
+/* ==== begin src/debug.h ======================================================================= */
+/* debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
+ * Relies on base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
+ * whatever comes from outside is checked in every build, and answered with an error. */
+#ifndef BS_DEBUG_H
+#define BS_DEBUG_H
+
+/* #include "base.h" */
+
+/* Objects begin with one of these while they live. */
+#define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
+#define BS_MARK_PLAN 0x50525342u
+#define BS_MARK_SESSION 0x53525342u
+
+#if defined(BS_DEBUG)
+#undef NDEBUG /* asked for by name */
+#include <assert.h>
+#define BS_DEBUG_CHECK(condition) assert(condition)
+
+static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+}
+#else
+#define BS_DEBUG_CHECK(condition) ((void)0)
+#endif
+
+#endif
+/* ==== end src/debug.h ========================================================================= */
 
 /* ==== begin src/error.c ======================================================================= */
 /* error.c - status names and the filling of bs_error. Relies on base.h. Must never print. */
@@ -147,9 +179,24 @@ bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
     return false;
 }
 
+void bs_error_prefix(bs_error *error, const char *format, ...)
+{
+    if (!error)
+        return;
+    va_list arguments;
+    char message[sizeof error->message];
+    memcpy(message, error->message, sizeof message);
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    const size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used, "%s", message);
+}
+
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
 {
     const uint64_t available = arena ? arena->size - arena->used : 0;
+    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
     const char *name = arena && arena->name ? arena->name : "?";
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);
@@ -684,7 +731,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
     if (threads <= 1 || !platform || !platform->thread_start)
         return BS_OK; /* all on the calling thread */
     if (platform->gate_init(platform->user, pool->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the thread pool cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
     pool->gate_made = true;
     pool->threads = threads;
     for (int32_t i = 1; i < threads; i++) {
@@ -693,7 +740,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
             bs_workers_stop(pool);
-            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d cannot be started", i, threads - 1);
+            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i, threads - 1);
         }
         pool->started = i;
     }
@@ -5313,7 +5360,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 enum {
     BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    BS_BICUBIC_CHUNK = 128, /* columns enlarged together: a whole count of vectors; five rows are on the stack */
+    BS_BICUBIC_CHUNK = 80, /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
     BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
 };
 
@@ -5346,31 +5393,33 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
-/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+/* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
-                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count, float high);
 
-/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
- * or the bytes of a sample where `type` is char. */
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
+ * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
+ * `type` is char. */
 #define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
     bs_line_pair ring[5];                                                                                        \
     for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
         const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
         type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
-        int32_t made = -3;                                                                                       \
-        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
-            const bs_line_pair *r[5];                                                                            \
-            for (int32_t i = 0; i < 5; i++) {                                                                    \
-                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
-                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
-                if (row > made)                                                                                  \
-                    enlarge(t, row, x, count, lines);                                                            \
-                made = row > made ? row : made;                                                                  \
-                r[i] = lines;                                                                                    \
+        const bs_line_pair *r[5] = {0};                                                                          \
+        int32_t made = -3, slot = 0;                                                                             \
+        for (int32_t y = -4; y < t->h; y++) {                                                                    \
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);              \
+            if (row > made) {                                                                                    \
+                slot = slot < 4 ? slot + 1 : 0;                                                                  \
+                enlarge(t, row, x, count, &ring[slot]);                                                          \
+                made = row;                                                                                      \
             }                                                                                                    \
-            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
-            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+            memmove(r, r + 1, 4 * sizeof *r);                                                                    \
+            r[4] = &ring[slot];                                                                                  \
+            if (y < 0)                                                                                           \
+                continue;                                                                                        \
+            vertical(r, out, t->out_row, count, high);                                                           \
+            out += 2 * t->out_row * (scale);                                                                     \
         }                                                                                                        \
     }
 
@@ -5706,27 +5755,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -6255,27 +6309,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -6772,27 +6831,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -7315,27 +7379,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -7741,7 +7810,7 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
-/* #include "base.h" */
+/* #include "debug.h" */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -7823,18 +7892,19 @@ typedef struct bs_router_info {
 #define BS_MAX_DIMS 512
 
 struct bs_graph {
+    uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
     const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
@@ -8037,8 +8107,8 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands;
-    uint64_t at_nodes, at_values, at_operands, at_text, bytes;
+    int32_t nodes, values, text, operands, domains;
+    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
 } bs_graph_layout;
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
@@ -8052,10 +8122,12 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
     if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
         return false;
     l->operands = l->nodes * 4;
+    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
     l->at_nodes = bs_align_u64(sizeof(bs_graph));
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
     l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_text = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
     l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
     return true;
 }
@@ -8076,14 +8148,17 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
         return NULL;
     memset(memory, 0, (size_t)l.bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
+    g->mark = BS_MARK_GRAPH;
     g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
     g->values = (bs_value_info *)(void *)(memory + l.at_values);
     g->operands = (int32_t *)(void *)(memory + l.at_operands);
+    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
     g->text = (char *)(memory + l.at_text);
     g->max_nodes = l.nodes;
     g->max_values = l.values;
     g->max_text = l.text;
     g->max_operands = l.operands;
+    g->max_domains = l.domains;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -8120,6 +8195,7 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
 
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
     if (graph->status != BS_OK && error)
@@ -8297,8 +8373,8 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
             d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
-    if (graph->n_domains == BS_MAX_DOMAINS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", BS_MAX_DOMAINS);
+    if (graph->n_domains == graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
         return -1;
     }
     bs_domain *d = &graph->domains[graph->n_domains];
@@ -8397,6 +8473,7 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int32_t n_in, const void *params)
 {
     const bs_op *op = bs_op_get(op_index);
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph || graph->status != BS_OK)
         return NULL;
     if (!op) {
@@ -12142,7 +12219,7 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 /* One dimension of the result. */
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
-    const int32_t source = -code - 1;
+    const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
     char shape[96];
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
@@ -14362,9 +14439,8 @@ static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, si
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
     for (int32_t i = 0; i < rank && i < BS_MAX_RANK && used < bytes; i++) {
-        const int n = snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
-                               i + 1 == rank ? "]" : "");
-        used += n < 0 ? bytes : (size_t)n;
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
+                                 i + 1 == rank ? "]" : "");
     }
 }
 
@@ -14391,7 +14467,7 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status == BS_ERROR_WEIGHTS)
         return bs_fail(error, status, "weight \"%s\" is missing", name);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\" could not be looked up", name);
+        return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
     weight_shape_text(info->rank, info->dim, found, sizeof found);
     weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
@@ -14401,8 +14477,8 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
     if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
-        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, which are not those of %s", name,
-                       (unsigned long long)info->bytes, found);
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
+                       (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
     return BS_OK;
 }
 
@@ -14445,11 +14521,12 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
 {
     const uint64_t wanted = bs_weight_spec_bytes(spec);
     if (info->bytes > wanted || wanted > SIZE_MAX)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" was found for another shape", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
+                       (unsigned long long)info->bytes, (unsigned long long)wanted);
     uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
     const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\" could not be read", name);
+        return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
         bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
@@ -14541,16 +14618,22 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 #define BS_CURSOR_BYTES 128
 
+/* What a read failed of, when it was not the storage. */
+typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
+
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
 typedef struct bs_cursor {
     const bs_source *source;
     uint64_t at, end;
     bs_status status;
+    bs_cursor_fault fault;
+    uint64_t wanted, most; /* bytes that the read that failed asked for; a text's limit */
     uint32_t window_bytes;
     uint64_t window_at;
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
+/* at <= end <= the source's size */
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
 bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
 bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
@@ -14560,15 +14643,17 @@ static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_curs
 static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
+/* Says why this cursor failed, of `what`. */
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
 static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
 /* FNV-1a over a name, 64 bits. */
 uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal. Two names of one hash count as duplicates: a file that contrives such a pair only
+/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that contrives such a pair only
  * hurts itself. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count);
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif
 /* ==== end src/cursor.h ======================================================================== */
@@ -14600,45 +14685,59 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
 {
+    memset(cursor, 0, sizeof *cursor - sizeof cursor->window);
     cursor->source = source;
     cursor->at = at;
     cursor->end = end;
-    cursor->status = at <= end && end <= source->size ? BS_OK : BS_ERROR_FORMAT;
-    cursor->window_at = 0;
-    cursor->window_bytes = 0;
 }
 
-static bool cursor_fail(bs_cursor *c, bs_status status)
+/* The first failure: all reads look at the status before. */
+static bool cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
-    if (c->status == BS_OK)
-        c->status = status;
+    c->status = status;
+    c->fault = fault;
+    c->wanted = wanted;
     return false;
+}
+
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
+{
+    const unsigned long long at = cursor->at, wanted = cursor->wanted;
+    if (cursor->status == BS_ERROR_IO)
+        return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
+    if (cursor->fault == BS_FAULT_LONG)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
+    if (cursor->fault == BS_FAULT_ASCII)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
+    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
+                   (unsigned long long)bs_cursor_left(cursor));
 }
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    return c->status == BS_OK && (bytes <= c->end - c->at || cursor_fail(c, BS_ERROR_FORMAT));
+    if (c->status != BS_OK)
+        return false;
+    return bytes <= bs_cursor_left(c) ? true : cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
 }
 
-/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. */
+static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
+{
+    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
+    return status == BS_OK ? true : cursor_fail(c, status, BS_FAULT_END, bytes);
+}
+
+/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
 static bool cursor_fill(bs_cursor *c, uint64_t bytes)
 {
-    if (c->at >= c->window_at && c->at + bytes <= c->window_at + c->window_bytes)
+    if (c->at + bytes <= c->window_at + c->window_bytes)
         return true;
-    const uint64_t left = c->end - c->at;
+    const uint64_t left = bs_cursor_left(c);
     const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
-    const bs_status status = bs_source_read(c->source, c->at, c->window, ahead);
-    if (status != BS_OK)
-        return cursor_fail(c, status);
+    if (!cursor_read(c, c->window, ahead))
+        return false;
     c->window_at = c->at;
     c->window_bytes = (uint32_t)ahead;
     return true;
-}
-
-static bool cursor_direct(bs_cursor *c, void *target, uint64_t bytes)
-{
-    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK || cursor_fail(c, status);
 }
 
 bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
@@ -14646,7 +14745,7 @@ bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
     if (!cursor_has(cursor, bytes))
         return false;
     if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
-        if (!cursor_direct(cursor, target, bytes))
+        if (!cursor_read(cursor, target, bytes))
             return false;
     } else {
         if (!cursor_fill(cursor, bytes))
@@ -14692,15 +14791,15 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     const uint64_t length = bs_cursor_u64(cursor);
     if (cursor->status != BS_OK)
         return false;
+    cursor->most = bytes - 1;
     if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT);
-    if (!bs_cursor_take(cursor, text, length))
-        return false;
+        return cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
+    const bool there = bs_cursor_take(cursor, text, length);
     text[length] = 0;
-    if (text_is_plain(text, length))
+    if (there && text_is_plain(text, length))
         return true;
     text[0] = 0;
-    return cursor_fail(cursor, BS_ERROR_FORMAT);
+    return there ? cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length) : false;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -14727,19 +14826,19 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 }
 
 /* Heap sort: no recursion, no bad inputs. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count)
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
     for (size_t i = count / 2; i-- > 0;)
         hash_sift(hashes, i, count);
-    for (size_t n = count; n > 1; n--) {
+    for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];
-        hashes[n - 1] = largest;
+        hashes[n - 1] = *twice = largest;
         hash_sift(hashes, 0, n - 1);
-        if (n < count && hashes[n - 1] == hashes[n])
+        if (n < count && largest == hashes[n])
             return false;
     }
-    return count < 2 || hashes[0] != hashes[1];
+    return true;
 }
 /* ==== end src/cursor.c ======================================================================== */
 
@@ -14769,7 +14868,7 @@ typedef enum bs_gguf_type {
 
 /* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
 typedef struct bs_gguf_key {
-    uint64_t hash;
+    uint64_t hash, name_at; /* of its name; the string's length included */
     uint64_t at, end;
     uint64_t count;   /* elements of an array; 1 */
     uint32_t type;    /* of the value, or of an array's elements */
@@ -14777,7 +14876,7 @@ typedef struct bs_gguf_key {
 } bs_gguf_key;
 
 typedef struct bs_gguf_tensor {
-    uint64_t name_at; /* of the string, its length included */
+    uint64_t hash, name_at;
     uint64_t offset;  /* absolute in the file */
     uint64_t bytes;   /* without padding */
     uint64_t dim[4];  /* fastest-varying first */
@@ -14801,8 +14900,16 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
 
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
+/* The same, refused when it is of another type, or required and missing. */
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error);
+/* A u32 within least .. most. Absent and not required: *number stays. */
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error);
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
+/* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
+bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error);
 
 #endif
 /* ==== end src/gguf.h ========================================================================== */
@@ -14814,30 +14921,22 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 
 /* --------------------------------------------------------------------------------------------------- pass */
 
-/* State of the one pass. `what` says where in the header we are, for the message when it ends early. */
+/* State of the one pass. `name` and `index` say which record it is at, for messages. */
 typedef struct gguf_pass {
     bs_gguf *gguf;
     bs_cursor cursor;
     bs_error *error;
-    const char *what;
     uint32_t index;
     uint64_t *hashes; /* of names, for the check on duplicates */
+    char name[BS_GGUF_MAX_KEY_BYTES + 1];
 } gguf_pass;
 
-static bs_status gguf_fail_read(gguf_pass *p)
+/* Puts the record in front of what is wrong with it. */
+static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what)
 {
-    const bs_status status = p->cursor.status;
-    if (status == BS_ERROR_IO)
-        return bs_fail(p->error, status, "reading %s %u failed at byte %llu", p->what, (unsigned)p->index,
-                       (unsigned long long)p->cursor.at);
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%s %u is malformed or runs over the end, at byte %llu", p->what,
-                   (unsigned)p->index, (unsigned long long)p->cursor.at);
-}
-
-static bs_status gguf_fail_here(gguf_pass *p, const char *why)
-{
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%s %u %s, at byte %llu", p->what, (unsigned)p->index, why,
-                   (unsigned long long)p->cursor.at);
+    if (status != BS_OK)
+        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, (unsigned)p->index, p->name);
+    return status;
 }
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
@@ -14855,9 +14954,9 @@ static bs_status gguf_version(gguf_pass *p)
 {
     const uint32_t version = bs_cursor_u32(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF version");
     if ((version & 0xffff) == 0 && version != 0)
-        return bs_fail(p->error, BS_ERROR_VERSION, "the file is big-endian");
+        return bs_fail(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
     if (version != 3)
         return bs_fail(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
     return BS_OK;
@@ -14868,9 +14967,10 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 {
     const uint64_t n = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
     if (n > bs_cursor_left(&p->cursor) / least_bytes)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into the file", (unsigned long long)n, what);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
+                       (unsigned long long)p->gguf->source.size);
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -14881,9 +14981,8 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 static bs_status gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    p->what = "GGUF header";
     if (!bs_cursor_take(&p->cursor, magic, 4))
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
     bs_status status = gguf_version(p);
@@ -14905,12 +15004,10 @@ static uint32_t gguf_type_bytes(uint32_t type)
 static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     const uint32_t bytes = gguf_type_bytes(key->type);
-    if (bytes)
-        return bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes)) ? BS_OK : gguf_fail_read(p);
-    for (uint64_t i = 0; i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        if (!bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor)))
-            return gguf_fail_read(p);
-    return BS_OK;
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
+    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
+        there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
+    return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
 }
 
 static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
@@ -14923,60 +15020,67 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
         key->count = bs_cursor_u64(&p->cursor);
     }
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its type");
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return gguf_fail_here(p, "has a type that does not exist");
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type, BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
-        return gguf_fail_here(p, "is an array of arrays, which is not supported");
+        return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
     key->at = p->cursor.at;
     const bs_status status = gguf_skip_elements(p, key);
     key->end = p->cursor.at;
     return status;
 }
 
+/* Of a key or a tensor: p->name. */
+static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *hash)
+{
+    *at = p->cursor.at;
+    if (!bs_cursor_text(&p->cursor, p->name, bytes))
+        return bs_cursor_fail(&p->cursor, p->error, "its name");
+    if (!p->name[0])
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
+    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    return BS_OK;
+}
+
 static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
 {
-    char name[BS_GGUF_MAX_KEY_BYTES + 1];
-    if (!bs_cursor_text(&p->cursor, name, sizeof name))
-        return gguf_fail_read(p);
-    if (!name[0])
-        return gguf_fail_here(p, "has no name");
-    key->hash = bs_name_hash(name, strlen(name));
-    p->hashes[p->index] = key->hash;
-    return gguf_value(p, key);
+    const bs_status status = gguf_name(p, sizeof p->name, &key->name_at, &key->hash);
+    return status == BS_OK ? gguf_value(p, key) : status;
+}
+
+/* One that has the hash of another before or behind it. */
+static bs_status gguf_fail_twice(gguf_pass *p, uint64_t name_at, const char *what)
+{
+    const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
+    return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
 }
 
 static bs_status gguf_keys(gguf_pass *p)
 {
-    p->what = "key";
+    uint64_t twice;
+    bs_gguf_key *const keys = p->gguf->keys;
     for (p->index = 0; p->index < p->gguf->n_keys; p->index++) {
-        const bs_status status = gguf_key(p, &p->gguf->keys[p->index]);
+        const bs_status status = gguf_at_record(p, gguf_key(p, &keys[p->index]), "key");
         if (status != BS_OK)
             return status;
     }
-    if (!bs_hashes_unique(p->hashes, p->gguf->n_keys))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "a key occurs twice");
-    return BS_OK;
+    if (bs_hashes_unique(p->hashes, p->gguf->n_keys, &twice))
+        return BS_OK;
+    p->index = 0;
+    while (keys[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, keys[p->index].name_at, "keys");
 }
 
 static bs_status gguf_alignment(gguf_pass *p)
 {
-    const bs_gguf_key *key = bs_gguf_find(p->gguf, "general.alignment");
-    p->gguf->alignment = 32;
-    if (!key)
-        return BS_OK;
-    if (key->is_array || key->type != BS_GGUF_U32)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "general.alignment is not a u32");
-    bs_cursor cursor;
-    bs_gguf_cursor(p->gguf, key, &cursor);
-    const uint64_t n = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK)
-        return bs_fail(p->error, cursor.status, "general.alignment could not be read");
-    if (n < 8 || n > BS_GGUF_MAX_ALIGNMENT || (n & (n - 1)) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "general.alignment is %llu, expected a power of two from 8 to %d",
-                       (unsigned long long)n, BS_GGUF_MAX_ALIGNMENT);
+    uint32_t n = 32;
+    const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
+    if (status == BS_OK && (n & (n - 1)) != 0)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
     p->gguf->alignment = n;
-    return BS_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -15001,18 +15105,17 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->rank = bs_cursor_u32(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its rank");
     if (tensor->rank < 1 || tensor->rank > 4)
-        return gguf_fail_here(p, "has a rank outside 1..4");
-    for (uint32_t i = 0; i < 4; i++)
-        tensor->dim[i] = i < tensor->rank ? bs_cursor_u64(&p->cursor) : 1;
-    if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
     tensor->bytes = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        if (tensor->dim[i] == 0 || tensor->dim[i] > INT64_MAX)
-            return gguf_fail_here(p, "has a dimension that is zero or beyond 2^63");
-        tensor->bytes = bs_mul_u64(tensor->bytes, tensor->dim[i]);
+        const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
+        if (p->cursor.status != BS_OK)
+            return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
+        if (n == 0 || n > INT64_MAX)
+            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
+        tensor->bytes = bs_mul_u64(tensor->bytes, n);
     }
     return BS_OK;
 }
@@ -15020,50 +15123,56 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
+    tensor->offset = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "tensor %u has type %u, which is not one of the plain types",
-                       (unsigned)p->index, (unsigned)tensor->type);
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
     tensor->bytes = bs_mul_u64(tensor->bytes, each);
-    if (tensor->bytes > p->gguf->source.size)
-        return gguf_fail_here(p, "is larger than the file");
-    return BS_OK;
-}
-
-static bs_status gguf_tensor_name(gguf_pass *p, bs_gguf_tensor *tensor)
-{
-    char name[BS_GGUF_MAX_NAME_BYTES + 1];
-    tensor->name_at = p->cursor.at;
-    if (!bs_cursor_text(&p->cursor, name, sizeof name))
-        return gguf_fail_read(p);
-    if (!name[0])
-        return gguf_fail_here(p, "has no name");
-    p->hashes[p->index] = bs_name_hash(name, strlen(name));
     return BS_OK;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, uint64_t *running)
 {
-    tensor->offset = bs_cursor_u64(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
-    if (tensor->offset != *running)
-        return gguf_fail_here(p, "does not start where the one before it ends");
-    *running = bs_add_u64(*running, bs_add_u64(tensor->bytes, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1));
-    return *running <= p->gguf->source.size ? BS_OK : gguf_fail_here(p, "ends beyond the file");
+    const uint64_t wanted = *running, pad = p->gguf->alignment - 1, size = p->gguf->source.size;
+    if (tensor->offset != wanted)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
+                       (unsigned long long)tensor->offset, (unsigned long long)wanted);
+    *running = bs_add_u64(wanted, bs_add_u64(tensor->bytes, pad) & ~pad);
+    if (tensor->bytes <= size && *running <= size)
+        return BS_OK;
+    return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
+                   (unsigned long long)tensor->bytes, (unsigned long long)wanted, (unsigned long long)size);
 }
 
 static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
 {
-    bs_status status = gguf_tensor_name(p, tensor);
+    bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
     if (status == BS_OK)
         status = gguf_tensor_shape(p, tensor);
     if (status == BS_OK)
         status = gguf_tensor_type(p, tensor);
     return status == BS_OK ? gguf_tensor_place(p, tensor, running) : status;
+}
+
+/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
+static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+{
+    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
+    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
+    uint8_t piece[512];
+    for (uint64_t bytes = 0; at < end; at += bytes) {
+        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
+        for (uint64_t i = 0; i < bytes; i++)
+            if (piece[i] != 0)
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+    }
+    return BS_OK;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
@@ -15074,23 +15183,29 @@ static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
     if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
                        (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
-    for (uint32_t i = 0; i < gguf->n_tensors; i++)
+    bs_status status = gguf_padding(p, p->cursor.at);
+    for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
         gguf->tensors[i].offset += gguf->data;
-    return BS_OK;
+        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+    }
+    return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
 {
-    uint64_t running = 0;
-    p->what = "tensor";
+    uint64_t running = 0, twice;
+    bs_gguf_tensor *const tensors = p->gguf->tensors;
     for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
-        const bs_status status = gguf_tensor(p, &p->gguf->tensors[p->index], &running);
+        const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
         if (status != BS_OK)
             return status;
     }
-    if (!bs_hashes_unique(p->hashes, p->gguf->n_tensors))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "a tensor's name occurs twice");
-    return gguf_data(p, running);
+    if (bs_hashes_unique(p->hashes, p->gguf->n_tensors, &twice))
+        return gguf_data(p, running);
+    p->index = 0;
+    while (tensors[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, tensors[p->index].name_at, "tensors");
 }
 
 /* --------------------------------------------------------------------------------------------------- open */
@@ -15150,6 +15265,48 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
         if (gguf->keys[i].hash == hash)
             return &gguf->keys[i];
     return NULL;
+}
+
+static const char *gguf_type_name(uint32_t type)
+{
+    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
+                                                      "u64", "i64", "f64"};
+    return names[type];
+}
+
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error)
+{
+    static const char of[2][10] = {"", "array of "};
+    const bs_gguf_key *found = *key = bs_gguf_find(gguf, name);
+    if (found ? found->type == (uint32_t)type && found->is_array == is_array : !required)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %s%s, expected %s%s", name, found ? of[found->is_array] : "",
+                   found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
+}
+
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error)
+{
+    const bs_gguf_key *key;
+    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(gguf, name, BS_GGUF_U32, false, required, &key, error);
+    if (status != BS_OK || !key)
+        return status;
+    bs_gguf_cursor(gguf, key, &cursor);
+    *number = bs_cursor_u32(&cursor);
+    if (cursor.status != BS_OK)
+        return bs_cursor_fail(&cursor, error, name);
+    if (*number >= least && *number <= most)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
+}
+
+bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error)
+{
+    bs_cursor cursor;
+    bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, error, "a name that was read before");
 }
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
@@ -15613,18 +15770,18 @@ static bs_status profile_start(bs_profile *p, bs_error *error)
     if (!os || !os->thread_start)
         return BS_OK; /* blocks are written by the threads that add events */
     if (os->gate_init(os->user, p->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the gate of its writer cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's gate_init failed for its writer");
     p->threaded = true;
     if (os->thread_start(os->user, p->thread, profile_main, p) == 0)
         return BS_OK;
     os->gate_destroy(os->user, p->gate);
-    return bs_fail(error, BS_ERROR_PLATFORM, "profile: its writer thread cannot be started");
+    return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's thread_start failed for its writer");
 }
 
 bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error)
 {
     if (!arena || !desc || !desc->write) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a function that writes are required");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_create: the arena, the desc or its write is NULL");
         return NULL;
     }
     const size_t used = arena->used;
@@ -15636,7 +15793,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     profile_init(p, desc);
     bs_status status = BS_OK;
     if (!profile_carve(p, desc))
-        status = bs_fail(error, BS_ERROR_ARGUMENT, "profile: %llu bytes are too few for its ring, %d always do",
+        status = bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
                          (unsigned long long)desc->bytes,
                          (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
     if (status == BS_OK)
@@ -15720,15 +15877,19 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->version != BS_PROFILE_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes", (unsigned)h->header_bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights", (unsigned)h->header_bytes,
+                         (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes", (unsigned)h->event_bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights", (unsigned)h->event_bytes,
+                         (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
         h->stage_units > PROFILE_MAX_STAGE_UNITS)
-        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units are too many",
-                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units);
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
+                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units, PROFILE_MAX_ROUTERS,
+                         PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d", (int)h->policy, (int)h->speculation);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d", (int)h->policy,
+                         (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
 
@@ -15778,8 +15939,8 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
         if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has a bad name or %d paths", i + 1,
-                             (int)routers[i].paths);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
+                             (int)routers[i].paths, BS_MAX_PATHS);
     }
     return true;
 }
@@ -15799,10 +15960,11 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
         if (!bs_cursor_take(c, &u, sizeof u))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d has a bad name, or is path %d of router %d", i,
-                             (int)u.path, (int)u.router);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
+                             i, (int)u.path, (int)u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
-            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d is too large", i);
+            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
+                             (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes, (unsigned long long)PROFILE_MAX_UNIT_BYTES);
         memcpy(units[i].name, u.name, sizeof u.name);
         units[i].read_bytes = u.read_bytes;
         units[i].slot_bytes = u.slot_bytes;
@@ -15819,8 +15981,8 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
         if (!bs_cursor_take(c, &s, sizeof s))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d and %d units", i, (int)s.router,
-                             (int)s.n_units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
+                             (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
         stages[i] = (bs_trace_stage){s.router, first, s.n_units};
         first += s.n_units;
     }
@@ -15837,7 +15999,7 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
         if (units[i] < 0 || units[i] >= r->facts.units)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d of %d", (int)units[i], (int)r->facts.units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i], (int)r->facts.units);
     }
     return true;
 }
@@ -15872,7 +16034,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 {
     bs_profile_file header;
     if (!arena || !reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a reader are required");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_open: the arena, the reader or its read is NULL");
         return NULL;
     }
     const size_t used = arena->used;
@@ -16325,7 +16487,6 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
-    uint32_t generation; /* of the load; a chunk of another generation is discarded */
     uint64_t offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
@@ -16430,7 +16591,6 @@ void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 typedef struct bs_stream_chunk {
     int32_t unit, index;
-    uint32_t generation;
     bool demanded;
     bool arrived;
     uint64_t offset; /* of the unit's slot */
@@ -16525,7 +16685,7 @@ static double keep_lfu(const bs_stream *s, int32_t unit)
     return s->slots[unit].frequency * exp2(-age);
 }
 
-static double keep_belady(const bs_stream *s, int32_t unit) { return s->future ? -(double)s->future[unit] : 0; }
+static double keep_belady(const bs_stream *s, int32_t unit) { return -(double)s->future[unit]; }
 
 static const slot_keep slot_policies[BS_POLICY_COUNT] = {keep_reuse, keep_lru, keep_lfu, keep_belady};
 
@@ -16563,7 +16723,7 @@ typedef struct slot_place {
 static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
 {
     slot_place place = {offset, 0, -(double)INFINITY, true};
-    if (offset > s->facts.slot_bytes || bytes > s->facts.slot_bytes - offset)
+    if (bytes > s->facts.slot_bytes - offset)
         return;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         if (!slot_may_go(&s->slots[u]))
@@ -16620,7 +16780,6 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
-    slot->generation++;
     s->slots_used -= s->facts.units[unit].slot_bytes;
 }
 
@@ -16631,7 +16790,6 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
-    slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;
@@ -16737,18 +16895,13 @@ static void count_transitions(bs_stream *s, int32_t stage)
 
 /* -------------------------------------------------------------------------------------------- probabilities */
 
-/* Whether nothing routed lies between the visit in progress and the next one of `stage`. */
+/* Whether nothing routed lies between the visit in progress and the next one of `stage`, which is routed. */
 static bool follows_directly(const bs_stream *s, int32_t stage)
 {
-    const int32_t before = s->stages[stage].before;
-    if (before < 0 || s->stage < 0)
-        return false;
-    for (int32_t j = s->stage;; j = (j + s->facts.n_stages - 1) % s->facts.n_stages) {
-        if (s->facts.stages[j].router)
-            return j == before;
-        if (j == stage)
-            return false;
-    }
+    int32_t j = s->stage;
+    while (!s->facts.stages[j].router)
+        j = (j + s->facts.n_stages - 1) % s->facts.n_stages;
+    return j == s->stages[stage].before;
 }
 
 /* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
@@ -16849,12 +17002,10 @@ static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_predicti
                          int32_t expected)
 {
     for (int32_t n = 0; n < expected; n++) {
-        int32_t best = -1;
-        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-            if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+        int32_t best = stage->first_unit;
+        for (int32_t k = best + 1; k < stage->first_unit + stage->n_units; k++)
+            if (s->score[k] > s->score[best])
                 best = k;
-        if (best < 0)
-            break;
         s->score[best] = -1;
         p->expected++;
         p->right += is_needed(units, count, s->facts.uses[best]);
@@ -16919,7 +17070,7 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     const bs_stream_stage *stage = &s->facts.stages[j];
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
         s->score[k] = is_needed(units, count, s->facts.uses[k]);
-    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+    if (s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
@@ -16947,8 +17098,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
     } else {
         if (state->told)
             rate_look_ahead(s, j, units, count);
-        if (state->before >= 0)
-            average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
+        average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
         average(&state->error_frequency, rate_statistics(s, j, BS_PREDICT_FREQUENCY, units, count));
         learn(s, j, units, count);
     }
@@ -16963,7 +17113,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
  * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
  * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
  * what is needed sooner.
- * Relies on stream_slots.c and stream_predict.c. Must never be asked while the run waits for something that could be read. */
+ * Relies on stream_slots.c and stream_predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
 /* #include "stream.h" */
 
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
@@ -16988,7 +17138,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
     for (int32_t d = 0; d < ahead; d++) {
-        const double stage = s->stage < 0 ? -1 : s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
+        const double stage = s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
         if (stage < 0)
             return (double)INFINITY;
         ns += stage;
@@ -17041,7 +17191,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
+    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
@@ -17393,7 +17543,6 @@ bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
         return false;
     chunk->unit = unit;
     chunk->index = slot->issued++;
-    chunk->generation = slot->generation;
     chunk->demanded = slot->needed;
     chunk->offset = slot->offset;
     chunk->arrived = false;
@@ -17483,8 +17632,6 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     s->stats.prepare_ns += ns;
     if (status == BS_OK)
         measure(&s->prepare_per_byte, bytes, ns);
-    if (chunk->generation != slot->generation)
-        return false; /* of a load that is no more */
     slot->in_flight--;
     slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
     if (status != BS_OK)
@@ -17509,6 +17656,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 /* #include "stream.h" */
 
 #define REPLAY_MAX_LANES 8
+#define REPLAY_MOST 65536 /* units, stages */
 
 typedef struct replay_lane {
     bool busy;
@@ -17540,12 +17688,15 @@ static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
     return bytes / chunks + ((uint64_t)index < bytes % chunks);
 }
 
+/* Times saturate: a profile may say anything, and a clock that wraps goes back. */
+static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
+
 static uint64_t device_ns(const replay *r, uint64_t bytes)
 {
-    return r->desc->latency_ns + (uint64_t)((double)bytes * 1e9 / (double)r->desc->bytes_per_second);
+    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bytes * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return (uint64_t)((double)bytes * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return whole_ns((double)bytes * r->desc->prepare_ns_per_byte); }
 
 static void fill_lanes(replay *r)
 {
@@ -17556,8 +17707,8 @@ static void fill_lanes(replay *r)
         lane->busy = true;
         lane->bytes = chunk_bytes_of(r, lane->chunk.unit, lane->chunk.index);
         lane->start = r->now > r->device_free ? r->now : r->device_free;
-        lane->arrives = r->device_free = lane->start + device_ns(r, lane->bytes);
-        lane->done = lane->arrives + prepare_ns(r, lane->bytes);
+        lane->arrives = r->device_free = bs_add_u64(lane->start, device_ns(r, lane->bytes));
+        lane->done = bs_add_u64(lane->arrives, prepare_ns(r, lane->bytes));
     }
 }
 
@@ -17590,9 +17741,9 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 
 static void compute(replay *r, uint64_t ns)
 {
-    const uint64_t end = r->now + ns;
+    const uint64_t end = bs_add_u64(r->now, ns);
     uint64_t when = 0;
-    r->computed += ns;
+    r->computed = bs_add_u64(r->computed, ns);
     fill_lanes(r);
     for (replay_lane *lane = next_event(r, &when); lane && when <= end; lane = next_event(r, &when))
         pass_event(r, lane, when);
@@ -17619,8 +17770,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane)
-            return -1;
+        if (!lane) return -1; /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
         pass_event(r, lane, when);
     }
 }
@@ -17642,8 +17792,7 @@ static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
-        if (i < 0)
-            return BS_ERROR_LIMIT;
+        if (i < 0) return BS_ERROR_LIMIT; /* unreachable: see take_ready */
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
         r->future[use->unit] = r->next_position[v->first_use + i] < 0 ? INT32_MAX : r->next_position[v->first_use + i];
         done[i] = true;
@@ -17715,7 +17864,7 @@ static void oracle_read(replay *r, replay_oracle *o)
     o->bytes += r->units[u].read_bytes;
     o->loaded = o->now;
     for (int32_t c = 0; c < r->units[u].n_chunks; c++)
-        o->loaded += device_ns(r, chunk_bytes_of(r, u, c));
+        o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
 }
 
 /* The unit's last chunk is still to be prepared when storage is free again. */
@@ -17723,7 +17872,7 @@ static void oracle_arrive(replay *r, replay_oracle *o)
 {
     const int32_t u = o->loading;
     r->resident[u] = true;
-    r->ready_at[u] = o->loaded + prepare_ns(r, chunk_bytes_of(r, u, r->units[u].n_chunks - 1));
+    r->ready_at[u] = bs_add_u64(o->loaded, prepare_ns(r, chunk_bytes_of(r, u, r->units[u].n_chunks - 1)));
     o->loading = -1;
 }
 
@@ -17732,8 +17881,8 @@ static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
     const bs_trace_use *use = &r->trace->uses[o->at];
     if (o->computing || !r->resident[use->unit])
         return;
-    const uint64_t from = o->now > o->computed + before[o->at] ? o->now : o->computed + before[o->at];
-    o->computed = (from > r->ready_at[use->unit] ? from : r->ready_at[use->unit]) + use->compute_ns;
+    const uint64_t idle = bs_add_u64(o->computed, before[o->at]), from = o->now > idle ? o->now : idle;
+    o->computed = bs_add_u64(from > r->ready_at[use->unit] ? from : r->ready_at[use->unit], use->compute_ns);
     r->future[use->unit] = r->next_position[o->at] < 0 ? INT32_MAX : r->next_position[o->at];
     o->computing = true;
 }
@@ -17767,7 +17916,7 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
     memset(before, 0, (size_t)r->trace->n_uses * sizeof *before);
     for (int32_t k = 0; k < r->trace->n_visits; k++) {
         const bs_trace_visit *v = &r->trace->visits[k];
-        tail += v->before_ns;
+        tail = bs_add_u64(tail, v->before_ns);
         if (v->n_uses > 0) {
             before[v->first_use] = tail;
             tail = 0;
@@ -17778,7 +17927,7 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
         uint64_t bytes = 0;
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
-            result->oracle_ns = ns == UINT64_MAX ? ns : ns + tail;
+            result->oracle_ns = bs_add_u64(ns, tail);
             result->oracle_bytes = bytes;
         }
     }
@@ -17786,26 +17935,42 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-static bool trace_is_sound(const bs_trace *t)
+/* NULL, or the table that refers to what the trace does not have, and the entry. */
+static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
-    bool sound = t->n_units > 0 && t->n_stages > 0 && t->n_units <= 65536 && t->n_stages <= 65536;
-    for (int32_t j = 0; sound && j < t->n_stages; j++) {
-        const bs_trace_stage *s = &t->stages[j];
-        sound = s->first_unit >= 0 && s->n_units > 0 && s->n_units <= t->n_stage_units - s->first_unit && s->router >= 0;
+    for (*at = 0; *at < t->n_stages; ++*at) {
+        const bs_trace_stage *s = &t->stages[*at];
+        if (s->first_unit < 0 || s->n_units < 1 || s->n_units > t->n_stage_units - s->first_unit || s->router < 0)
+            return "stages";
     }
-    for (int32_t i = 0; sound && i < t->n_stage_units; i++)
-        sound = t->stage_units[i] >= 0 && t->stage_units[i] < t->n_units;
-    for (int32_t k = 0; sound && k < t->n_visits; k++) {
-        const bs_trace_visit *v = &t->visits[k];
-        sound = v->stage >= 0 && v->stage < t->n_stages && v->first_use >= 0 && v->n_uses >= 0 && v->n_uses <= t->n_units &&
-                v->n_uses <= t->n_uses - v->first_use && v->first_guess >= 0 && v->n_guesses >= 0 &&
-                v->n_guesses <= t->n_guesses - v->first_guess;
+    for (*at = 0; *at < t->n_stage_units; ++*at)
+        if (t->stage_units[*at] < 0 || t->stage_units[*at] >= t->n_units)
+            return "stage_units";
+    for (*at = 0; *at < t->n_visits; ++*at) {
+        const bs_trace_visit *v = &t->visits[*at];
+        if (v->stage < 0 || v->stage >= t->n_stages || v->first_use < 0 || v->n_uses < 0 || v->n_uses > t->n_units ||
+            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 || v->n_guesses > t->n_guesses - v->first_guess)
+            return "visits";
     }
-    for (int32_t i = 0; sound && i < t->n_uses; i++)
-        sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
-    for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
-    return sound;
+    for (*at = 0; *at < t->n_uses; ++*at)
+        if (t->uses[*at].unit < 0 || t->uses[*at].unit >= t->n_units)
+            return "uses";
+    for (*at = 0; *at < t->n_guesses; ++*at) {
+        const bs_trace_guess *g = &t->guesses[*at];
+        if (g->stage < 0 || g->stage >= t->n_stages || g->unit < -1 || g->unit >= t->n_units || g->strength < 0)
+            return "guesses";
+    }
+    return NULL;
+}
+
+static bool trace_is_sound(const bs_trace *t, bs_error *error)
+{
+    int32_t at = 0;
+    if (t->n_units < 1 || t->n_units > REPLAY_MOST || t->n_stages < 1 || t->n_stages > REPLAY_MOST)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d", t->n_units, t->n_stages,
+                         REPLAY_MOST);
+    const char *table = trace_fault(t, &at);
+    return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
 }
 
 static uint64_t least_slots(const bs_trace *t)
@@ -17818,12 +17983,16 @@ static uint64_t least_slots(const bs_trace *t)
 
 static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
 {
-    if (!t || !d || !trace_is_sound(t))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace is empty or refers to what it does not have");
+    if (!t || !d)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
+    if (!trace_is_sound(t, error))
+        return BS_ERROR_ARGUMENT;
     if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES || !(d->prepare_ns_per_byte >= 0))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bandwidth, chunk or lanes are out of range");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
+                       "> 0, >= 0, 0 .. %d, >= 0", (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
+                       REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d does not exist", d->stream.policy);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
     if (d->slot_bytes < least_slots(t)) {
         const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
         return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
@@ -17851,7 +18020,7 @@ static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return b
 /* What replay_carve takes. */
 size_t bs_replay_bytes(const bs_trace *t)
 {
-    if (!t || !trace_is_sound(t))
+    if (!t || !trace_is_sound(t, NULL))
         return 0;
     const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
     const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
@@ -17922,7 +18091,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     result->time_ns = r->now;
     result->compute_ns = r->computed;
     workspace->used = mark;
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "bs_replay: a unit is never read: the slots are too small for it");
+    if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
+    return status;
 }
 /* ==== end src/replay.c ======================================================================== */
 
@@ -18022,12 +18192,13 @@ typedef struct bs_plan_unit {
 #define BS_MAX_PARTS 512
 
 struct bs_plan {
+    uint32_t mark;
     const bs_graph *graph;
     bs_plan_desc desc;
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    int32_t max_instrs, max_parts;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -18035,9 +18206,9 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part parts[BS_MAX_PARTS];
+    bs_part *parts;           /* [max_parts] */
     int32_t region_domain[BS_MAX_REGIONS];
-    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units;
@@ -19113,7 +19284,7 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     for (int32_t i = 0; i < p->n_parts; i++)
         if (p->parts[i].region == region && p->parts[i].domain == domain)
             return i;
-    if (p->n_parts == BS_MAX_PARTS) {
+    if (p->n_parts == p->max_parts) {
         l->full = true;
         return 0;
     }
@@ -20212,16 +20383,16 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
-    int32_t max_instrs, max_units, max_stage_units;
+    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + BS_MAX_REGIONS : 0;
+    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
-    l->max_stage_units = streams ? 2 * g->n_nodes + BS_MAX_PARTS : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
     l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
     l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
@@ -20229,12 +20400,16 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 
 static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
+    l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
+    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
     /* a gather: one for each of its operands; else two at most; and the regions */
-    l->max_instrs = 2 * g->n_nodes + g->n_operands + BS_MAX_REGIONS;
+    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_instrs = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
+    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
     layout_streaming(g, streams, l);
     const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
@@ -20381,12 +20556,16 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     }
     memset(memory, 0, (size_t)l.bytes);
     bs_plan *p = (bs_plan *)(void *)memory;
+    p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
+    p->max_parts = l.max_parts;
+    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
+    p->parts = (bs_part *)(void *)(memory + l.at_parts);
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
@@ -20640,13 +20819,13 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
-    snprintf(name, sizeof name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
+    snprintf(name, sizeof name, "%s.%s", bs_node_name(node), spec->suffix);
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
     status = w->locate(w->user, &info, block, &tensor->offset);
     if (status != BS_OK || bs_add_u64(tensor->offset, info.bytes) == UINT64_MAX)
-        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": its place in storage is unknown", name);
+        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
     tensor->bytes = info.bytes;
     tensor->dtype = info.dtype;
     return BS_OK;
@@ -20723,8 +20902,8 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
     if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
         node->end > bs_add_u64(record.offset, record.bytes))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
     if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
         staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
         open->end = node->end;
@@ -20760,7 +20939,7 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
         const bool whole = piece->head ? true : piece->begin == at;
         if (!whole || piece->tail != last)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "the record of block %d cannot be checked as it is read: this plan leaves out "
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                            "some of its weights", piece->block);
         at = piece->end;
     }
@@ -20978,10 +21157,11 @@ static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64
     bs_profile_add(s->profile, &event);
 }
 
+/* Where there is a profile. */
 static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 {
     const bs_store *s = user;
-    const uint64_t now = s->profile ? store_now(s) : 0;
+    const uint64_t now = store_now(s);
     record(s, kind, now, now, unit, for_guess, 0, 0);
 }
 
@@ -21036,13 +21216,13 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
     if (!p || !p->thread_start)
         return BS_OK; /* the run reads for itself */
     if (p->gate_init(p->user, s->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the reader threads cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
     s->gate_made = true;
     for (; s->started < s->n_lanes; s->started++)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d cannot be started", number, s->n_lanes);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed", number, s->n_lanes);
         }
     return BS_OK;
 }
@@ -21055,11 +21235,12 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
     s->platform = d->platform;
     s->profile = d->profile;
     if (bs_plan_streams(d->plan)) {
-        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || d->weights->fetch_alignment == 0)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights, but they come from a source that cannot be streamed");
+        const uint32_t align = d->weights->fetch_alignment;
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) || align > BS_PAGE_BYTES)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to %d", BS_PAGE_BYTES);
         if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
-            return bs_fail(error, BS_ERROR_ARGUMENT, "policy %d or speculation %d does not exist, or is for replays only", d->stream->policy,
-                           d->stream->speculation);
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                           d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;
@@ -21264,9 +21445,12 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
+    char fault[96];          /* what is wrong with the data, when a route failed */
 } bs_context;
 
 struct bs_session {
+    uint32_t mark;
+    atomic_int users; /* threads inside, where BS_DEBUG counts them */
     const bs_plan *plan;
     const bs_graph *graph;
     const bs_platform *platform;
@@ -21302,6 +21486,7 @@ struct bs_session {
     uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
+    const char *fault; /* of its context; NULL: the status says it all */
 };
 
 /* session.c */
@@ -21341,6 +21526,7 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* route.c */
+/* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 /* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
  * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
@@ -21659,12 +21845,12 @@ static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d rows, of %d in all %d are left", name, (long long)g, length,
-                           rows, rows - offsets[g]);
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
+                           length, rows - offsets[g], rows);
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "\"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
     return BS_OK;
 }
 
@@ -21674,7 +21860,7 @@ static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         s->past[node][g] = bound_i32(s, node, g);
         if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
-            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
                            bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
     }
     return BS_OK;
@@ -22269,12 +22455,33 @@ static bool score_above(const bs_operand *o, int32_t a, int32_t b)
     return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
 }
 
-static bool has_nan(const bs_operand *o)
+/* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
+static bs_status route_fail(const routing *r, int32_t row, const char *format, ...) BS_PRINTF(3, 4);
+static bs_status route_fail(const routing *r, int32_t row, const char *format, ...)
+{
+    va_list arguments;
+    int used = 0;
+    if (row >= 0)
+        used = snprintf(r->c->fault, sizeof r->c->fault, "cell %d: ",
+                        bs_top_row(r->c, r->c->session->graph->routers[r->router].domain, row));
+    va_start(arguments, format);
+    vsnprintf(r->c->fault + used, sizeof r->c->fault - (size_t)used, format, arguments);
+    va_end(arguments);
+    return BS_ERROR_DATA;
+}
+
+static bs_status check_scores(const routing *r, int32_t row, const bs_operand *o)
 {
     for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
         if (isnan(score_at(o, i)))
-            return true;
-    return false;
+            return route_fail(r, row, "score %d is NaN", i);
+    return BS_OK;
+}
+
+/* `what` is 0 .. end - 1. */
+static bs_status check_range(const routing *r, int32_t row, const char *what, int32_t value, int32_t end)
+{
+    return value >= 0 && value < end ? BS_OK : route_fail(r, row, "%s %d, expected 0 .. %d", what, value, end - 1);
 }
 
 static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float gate)
@@ -22328,29 +22535,29 @@ static void decide_residual(const routing *r, int32_t row, const bs_operand *o)
 
 static bs_status decide_label(const routing *r, int32_t row, const bs_operand *o)
 {
-    const int32_t label = score_int(o, 0);
-    if (label < 0 || label >= r->desc->paths)
-        return BS_ERROR_DATA;
-    choose(r, row, 0, label, 1.0f);
-    return BS_OK;
+    const bs_status status = check_range(r, row, "label", score_int(o, 0), r->desc->paths);
+    if (status == BS_OK)
+        choose(r, row, 0, score_int(o, 0), 1.0f);
+    return status;
 }
 
 static bs_status decide_table(const routing *r, int32_t row, const bs_operand *o)
 {
     const int32_t key = score_int(o, 0);
-    if (key < 0 || key >= bs_or_default(r->desc->capacity, 256))
-        return BS_ERROR_DATA;
-    if (r->table[key] < 0 || r->table[key] >= r->desc->paths)
-        return BS_ERROR_DATA;
-    choose(r, row, 0, r->table[key], 1.0f);
-    return BS_OK;
+    bs_status status = check_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
+    if (status == BS_OK)
+        status = check_range(r, row, "the table gives path", r->table[key], r->desc->paths);
+    if (status == BS_OK)
+        choose(r, row, 0, r->table[key], 1.0f);
+    return status;
 }
 
 static bs_status decide_row(const routing *r, int32_t row)
 {
     const bs_operand o = score_row(r, row);
-    if (has_nan(&o))
-        return BS_ERROR_DATA;
+    const bs_status status = check_scores(r, row, &o);
+    if (status != BS_OK)
+        return status;
     switch ((bs_protocol)r->desc->protocol) {
     case BS_ROUTE_TOP1: decide_topk(r, row, &o, 1); return BS_OK;
     case BS_ROUTE_TOPK:
@@ -22496,12 +22703,12 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
 }
 
 /* Weights come from a file: a variant may name a path that there is not. */
-static bool paths_exist(const routing *r)
+static bs_status paths_exist(const routing *r)
 {
-    for (int32_t v = 0; v < r->variants; v++)
-        if (r->path_of[v] < 0 || r->path_of[v] >= r->desc->paths)
-            return false;
-    return true;
+    bs_status status = BS_OK;
+    for (int32_t v = 0; v < r->variants && status == BS_OK; v++)
+        status = check_range(r, -1, "a variant takes path", r->path_of[v], r->desc->paths);
+    return status;
 }
 
 static int32_t decide_budget(const routing *r)
@@ -22544,19 +22751,23 @@ static void publish_price(const routing *r, float price)
 static bs_status decide_callback(const routing *r)
 {
     const bs_route_callback *callback = &r->c->session->callbacks[r->router];
-    if (!callback->function)
+    bs_status status = BS_OK;
+    if (!callback->function) {
+        route_fail(r, -1, "its callback is not set (bs_set_route)");
         return BS_ERROR_UNBOUND;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        if (has_nan(&o))
-            return BS_ERROR_DATA;
     }
+    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
+        const bs_operand o = score_row(r, row);
+        status = check_scores(r, row, &o);
+    }
+    if (status != BS_OK)
+        return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
-        if (r->d->chosen[row] < -1 || r->d->chosen[row] >= r->desc->paths)
-            return BS_ERROR_DATA;
+        if (r->d->chosen[row] != -1)
+            status = check_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
     }
     return status;
 }
@@ -22602,8 +22813,9 @@ static bs_status decide_all(const routing *r)
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        if (!paths_exist(r))
-            return BS_ERROR_DATA;
+        status = paths_exist(r);
+        if (status != BS_OK)
+            return status;
         publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
         return BS_OK;
     }
@@ -22622,6 +22834,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
     d->dropped = 0;
     d->rows = rows;
+    *c->fault = '\0';
     if (forced) {
         bs_decision_forced(d, rows, forced - 1);
         return BS_OK;
@@ -22642,7 +22855,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_operand_make(c, info->knob, 0, &knob);
         r.knob = *(const float *)knob.data;
         if (isnan(r.knob))
-            return BS_ERROR_DATA;
+            return route_fail(&r, -1, "the knob is NaN");
     }
     memset(d->chosen, -1, (size_t)rows * (size_t)d->per_row * sizeof *d->chosen);
     memset(d->gates, 0, (size_t)rows * (size_t)d->per_row * sizeof *d->gates);
@@ -22694,8 +22907,8 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
 
 /* #include "session.h" */
 
-/* The first failure of a run stays; BS_OK is none. */
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
+/* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
 void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Rows of one call of it. */
@@ -22976,11 +23189,13 @@ void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, i
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node)
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
-    if (status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status))
+    const bool first = status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status);
+    if (first)
         atomic_store(&s->failed_node, node);
+    return first;
 }
 
 /* ---------------------------------------------------------------------------------------------- one kernel */
@@ -23222,7 +23437,8 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
-    bs_exec_fail(c->session, status, i->node);
+    if (bs_exec_fail(c->session, status, i->node))
+        c->session->fault = c->fault;
     if (status != BS_OK)
         return;
     open_paths(c, router);
@@ -23621,7 +23837,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     for (int32_t t = 0; t < plan->threads; t++) {
         s->contexts[t].session = s;
         s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
+        s->contexts[t].scratch = s->scratch ? s->scratch + (uint64_t)t * plan->scratch_bytes : NULL;
     }
     s->root.scratch = s->scratch;
     return s;
@@ -23771,7 +23987,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
-    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
 /* The store plans its reads and starts its lanes last: nothing fails after that. */
@@ -23804,6 +24020,18 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     return false;
 }
 
+#if defined(BS_DEBUG)
+static bool arenas_disjoint(const bs_memory *m)
+{
+    const bs_arena *arenas[4] = {&m->persistent, &m->transient, &m->staging, &m->slots};
+    for (int32_t i = 0; i < 4; i++)
+        for (int32_t k = i + 1; k < 4; k++)
+            if (!bs_disjoint(arenas[i]->base, arenas[i]->size, arenas[k]->base, arenas[k]->size))
+                return false;
+    return true;
+}
+#endif
+
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
     const bs_session_desc none = {.platform = NULL};
@@ -23812,6 +24040,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
         return NULL;
     }
+    BS_DEBUG_CHECK(plan->mark == BS_MARK_PLAN && plan->graph->mark == BS_MARK_GRAPH);
+    BS_DEBUG_CHECK(arenas_disjoint(memory));
     if (!desc)
         desc = &none;
     if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
@@ -23839,6 +24069,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         memory->slots.used = mark[3];
         return NULL;
     }
+    s->mark = BS_MARK_SESSION;
     return s;
 }
 
@@ -23847,6 +24078,7 @@ void bs_session_close(bs_session *session)
     if (!session)
         return;
     bs_wait(session, NULL);
+    session->mark = 0;
     bs_workers_stop(&session->pool);
     bs_store_close(&session->store); /* its lanes copy to the device */
     if (session->device)
@@ -23925,13 +24157,33 @@ static const bs_value_info *bound_value(const bs_session *s, int32_t n)
     return &s->graph->values[bs_node_is(node, &bs_op_output) ? bs_node_in(s->graph, node)[0] : node->first_out];
 }
 
-bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+static void session_enter(bs_session *session)
+{
+    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
+#if defined(BS_DEBUG)
+    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
+    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
+#endif
+    (void)session;
+}
+
+static void session_leave(bs_session *session)
+{
+#if defined(BS_DEBUG)
+    if (session)
+        atomic_fetch_sub(&session->users, 1);
+#endif
+    (void)session;
+}
+
+static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: the session, the name or the buffer is NULL");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: there is no input, output or state \"%s\"", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name", name);
     const bs_value_info *v = bound_value(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
         return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
@@ -23949,8 +24201,18 @@ bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
+    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
+                               session->plan->transient_bytes));
     session->bound[n] = b;
     return BS_OK;
+}
+
+bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_bind(session, name, buffer, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
@@ -23961,10 +24223,21 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
             session->callbacks[r].user = user;
             return BS_OK;
         }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route: there is no router \"%s\"", router ? router : "");
+    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
 }
 
 /* ------------------------------------------------------------------------------------------------- extents */
+
+/* The input that gave this symbol its extent. */
+static const char *who_said(const bs_session *s, bs_dim_id symbol)
+{
+    for (int32_t n = 1;; n++) {
+        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n] ? bound_value(s, n) : NULL;
+        for (int32_t i = 0; v && i < v->rank; i++)
+            if (v->dims[i] == symbol)
+                return bs_node_name(&s->graph->nodes[n]);
+    }
+}
 
 /* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
 static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
@@ -23975,8 +24248,8 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", bs_node_name(&s->graph->nodes[n]),
-                           i, (long long)s->bound[n].dim[i], (long long)*now);
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld", bs_node_name(&s->graph->nodes[n]),
+                           i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return BS_OK;
@@ -24003,6 +24276,7 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
 
 static bs_status derive_extents(bs_session *s, bs_error *error)
 {
+    char text[64];
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
         const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
@@ -24010,8 +24284,8 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE, "an extent of this run is %lld: the input is smaller than the network's window",
-                           (long long)s->dims[d]);
+            return bs_fail(error, BS_ERROR_SHAPE, "dimension %s is %lld in this run: an input is smaller than the network's window",
+                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return BS_OK;
 }
@@ -24070,6 +24344,23 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     return status;
 }
 
+/* A tensor that joins the cells of another value has a row for each in this run, too. */
+static bs_status check_rows(const bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_rows))
+            continue;
+        const bs_value_info *x = &g->values[bs_node_in(g, &g->nodes[n])[0]];
+        const int64_t rows = s->dims[x->dims[0]];
+        const int32_t cells = s->root.domains[g->nodes[n].domain].count;
+        if (rows < cells)
+            return bs_fail(error, BS_ERROR_SHAPE, "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+    }
+    return BS_OK;
+}
+
 static bs_status count_rows(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
@@ -24083,10 +24374,8 @@ static bs_status count_rows(bs_session *s, bs_error *error)
             const int64_t size = s->plan->domains[d].size;
             rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) * bs_ceil_div(s->dims[domain->width], size));
         }
-        if (rows->count > s->plan->domains[d].max_rows)
-            return bs_fail(error, BS_ERROR_LIMIT, "%d cells, at most %lld were planned", rows->count, (long long)s->plan->domains[d].max_rows);
     }
-    return BS_OK;
+    return check_rows(s, error);
 }
 
 /* ----------------------------------------------------------------------------------------------------- run */
@@ -24103,6 +24392,7 @@ static void run_begin(bs_session *s)
         s->dropped[r] = 0;
         memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
     }
+    s->fault = NULL;
     atomic_store(&s->status, BS_OK);
 }
 
@@ -24148,8 +24438,8 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]),
-                   bs_status_text(status));
+    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
+                   s->fault && *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)
@@ -24181,10 +24471,10 @@ static bs_status run_queue(bs_session *s, bs_error *error)
     return status;
 }
 
-bs_status bs_submit(bs_session *session, bs_error *error)
+static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_run: the session is NULL");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     bs_status status = run_check(session, error);
@@ -24204,7 +24494,15 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     return status;
 }
 
-bs_status bs_wait(bs_session *session, bs_error *error)
+bs_status bs_submit(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_submit(session, error);
+    session_leave(session);
+    return status;
+}
+
+static bs_status session_wait(bs_session *session, bs_error *error)
 {
     int32_t node = 0;
     if (!session)
@@ -24221,6 +24519,14 @@ bs_status bs_wait(bs_session *session, bs_error *error)
         return status;
     }
     return run_ended(session, status, node, error);
+}
+
+bs_status bs_wait(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_wait(session, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_run(bs_session *session, bs_error *error)
@@ -24328,7 +24634,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
     bs_status status = BS_OK;
     int32_t fastest = BS_LOWER_AUTO;
     if (!session || !session->device || bs_plan_streams(session->plan))
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: for sessions on a GPU whose weights are resident");
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: the session must be on a GPU, with its weights resident");
     const bs_device_api *api = session->device->api;
     runs = bs_clamp_i32(runs, 1, MOST_RUNS);
     for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {
@@ -24400,23 +24706,27 @@ struct bs_model {
     int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
     uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
     bool buffered; /* stream_file is left alone */
+    char where[48]; /* in front of messages: the end of the file's path, "memory", "reader" */
     char name[BS_MAX_NAME];
     uint64_t file_id;
-    int32_t version, opset, scale;
-    int32_t n_nodes, n_values, n_operands, n_blocks, n_weights, n_symbols;
+    uint32_t version, opset, scale, n_values;
+    int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
     bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
 };
 
-/* One stored node, decoded. */
+/* One stored node, decoded; what it has no parameters for is 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
     int32_t in[BS_MAX_PATHS + 1];
     int32_t params[BS_MODEL_MAX_PARAMS];
     char name[BS_MAX_NAME];
 } bs_model_node;
+
+/* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
 
 /* Seven cursors that walk the arrays of nodes abreast. */
 typedef struct bs_model_walk {
@@ -24432,6 +24742,9 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
 
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+
+/* Puts the file in front of a message. Returns `status`. */
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
 
 /* Fills in the streaming half of a source, if the file can be streamed. */
 void bs_model_stream_source(const bs_model *model, bs_weights *weights);
@@ -24470,43 +24783,50 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk->index = -1;
 }
 
-static bool walk_list(bs_cursor *counts, bs_cursor *list, int32_t most, int32_t *count, int32_t *target)
+/* The list of one node: as many numbers as the next count says. */
+static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what, int32_t most, int32_t *count, int32_t *target, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
-    if (counts->status != BS_OK || *count < 0 || *count > most)
-        return false;
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target);
+    if (counts->status != BS_OK)
+        return bs_cursor_fail(counts, error, what);
+    if (*count < 0 || *count > most)
+        return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     char op[BS_MAX_NAME];
-    if (!bs_cursor_text(&walk->op, op, sizeof op))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: the op's name is malformed", walk->index);
     if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its name is malformed", walk->index);
+        return bs_cursor_fail(&walk->name, error, "its name");
+    if (!bs_cursor_text(&walk->op, op, sizeof op))
+        return bs_cursor_fail(&walk->op, error, "its op");
     node->op = bs_op_index(op);
     if (node->op < 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "node %d: there is no op \"%s\"", walk->index, op);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
     return BS_OK;
+}
+
+/* Fewer parameters than the op has: the file is older, and zero means default. */
+static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    bs_status status = walk_op(walk, node, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->in_count, &walk->in, "inputs", BS_MAX_PATHS + 1, &node->n_in, node->in, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->param_count, &walk->param, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, node->params, error);
+    node->block = bs_cursor_i32(&walk->block);
+    return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
 }
 
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
+    memset(node, 0, sizeof *node);
     walk->index++;
-    const bs_status status = walk_op(walk, node, error);
+    const bs_status status = walk_node(walk, node, error);
     if (status != BS_OK)
-        return status;
-    if (!walk_list(&walk->in_count, &walk->in, BS_MAX_PATHS + 1, &node->n_in, node->in))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its inputs are malformed", walk->index);
-    /* fewer parameters than the op has: the file is older, and zero means default */
-    const int32_t fields = bs_min_i32(bs_op_get(node->op)->n_fields, BS_MODEL_MAX_PARAMS);
-    if (!walk_list(&walk->param_count, &walk->param, fields, &node->n_params, node->params))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its parameters are malformed", walk->index);
-    node->block = bs_cursor_i32(&walk->block);
-    if (walk->block.status != BS_OK)
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its block is malformed", walk->index);
-    return BS_OK;
+        bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ symbols */
@@ -24525,16 +24845,17 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
     const int64_t symbol = (negated & 0xffff) - 1, factor = (negated >> 16) + 1;
     if (wanted == 0)
         return BS_OK;
+    if (code >= 0 && wanted != code)
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
     if (code >= 0)
-        return wanted == code ? BS_OK : bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d is %d, not %lld",
-                                                input->name, index, code, (long long)wanted);
+        return BS_OK;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_fail(error, BS_ERROR_FORMAT, "input \"%.64s\": dimension %d has no symbol", input->name, index);
+        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d must be a multiple of %lld, not %lld",
-                       input->name, index, (long long)factor, (long long)wanted);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
     if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d contradicts another input", input->name, index);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
+                       (long long)(m->maximum[symbol] * factor));
     m->maximum[symbol] = wanted / factor;
     m->set[symbol] = true;
     return BS_OK;
@@ -24543,9 +24864,8 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
 static bs_status maxima_input(const bs_model *model, model_maxima *m, const bs_model_input *input,
                               const bs_model_node *node, bs_error *error)
 {
-    if (node->n_params < 2 || node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK ||
-        node->n_params < 2 + input->rank)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\" has another rank than %d", input->name, input->rank);
+    if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
+        return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
     bs_status status = BS_OK;
     for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
         status = maxima_dim(model, m, input, i, node->params[2 + i], error);
@@ -24558,14 +24878,18 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
     bs_model_walk walk;
     bs_model_node node;
     if (!input->name)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "an input without a name");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
     bs_model_walk_begin(model, &walk);
     for (int32_t i = 0; i < model->n_nodes; i++) {
-        const bs_status status = bs_model_walk_next(&walk, &node, error);
-        if (status != BS_OK)
-            return status;
-        if (bs_op_get(node.op) == &bs_op_input && strcmp(node.name, input->name) == 0)
-            return maxima_input(model, m, input, &node, error);
+        bs_status status = bs_model_walk_next(&walk, &node, error);
+        if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
+            continue;
+        if (status == BS_OK) {
+            status = maxima_input(model, m, input, &node, error);
+            if (status != BS_OK)
+                bs_error_prefix(error, "input \"%s\": ", node.name);
+        }
+        return status;
     }
     return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
@@ -24589,34 +24913,34 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
     if (status != BS_OK)
         return status;
     for (int32_t i = 0; i < model->n_symbols; i++) {
-        bs_cursor cursor;
         char name[BS_MAX_NAME];
-        bs_cursor_init(&cursor, &model->gguf.source, model->symbols[i].name_at, model->gguf.source.size);
-        if (!bs_cursor_text(&cursor, name, sizeof name))
-            return bs_fail(error, cursor.status, "symbol %d could not be read again", i);
+        const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
+        if (found != BS_OK)
+            return found;
         bs_symbol(graph, name, maxima.maximum[i]);
+        if (bs_graph_check(graph, error) != BS_OK) {
+            bs_error_prefix(error, "symbol %d \"%s\": ", i, name);
+            return graph->status;
+        }
     }
-    return bs_graph_check(graph, error);
+    return BS_OK;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_damage.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
 } model_params;
 
-static bs_status build_node(bs_graph *graph, const bs_model_node *node, int32_t index, bs_error *error)
+static bs_status build_node(bs_graph *graph, const bs_model_node *node)
 {
     const bs_op *op = bs_op_get(node->op);
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
-    const size_t fields = (size_t)node->n_params * 4;
-    if (op->params_bytes > sizeof params || sizeof params.name + fields > sizeof params)
-        return bs_fail(error, BS_ERROR_LIMIT, "node %d: op \"%s\" has too many parameters", index, op->name);
-    memcpy(params.bytes + sizeof params.name, node->params, fields);
+    memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
     bs_graph_add(graph, node->op, node->in, node->n_in, op->params_bytes ? &params : NULL);
     return graph->status;
 }
@@ -24639,10 +24963,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
 {
     const bs_op *op = bs_op_get(node->op);
     const bool convert = strcmp(op->name, "convert") == 0;
-    for (int32_t i = node->n_params; i < op->n_fields && i < BS_MODEL_MAX_PARAMS; i++)
-        node->params[i] = 0; /* an older file left them out */
-    node->n_params = bs_min_i32(op->n_fields, BS_MODEL_MAX_PARAMS);
-    for (int32_t i = 0; i < node->n_params; i++)
+    for (int32_t i = 0; i < op->n_fields; i++)
         if (strcmp(op->fields[i].name, "code_bits") == 0)
             node->params[i] = bits;
     if (convert)
@@ -24663,13 +24984,14 @@ typedef struct model_replay {
 static bs_status replay_open_block(model_replay *r)
 {
     const bs_model_block *block = &r->model->blocks[r->next_block];
-    bs_cursor cursor;
+    const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
     char name[BS_MAX_NAME];
-    if (block->end_node > r->model->blocks[r->graph->current_block].end_node)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends after the block it lies in", r->next_block);
-    bs_cursor_init(&cursor, &r->model->gguf.source, block->name_at, r->model->gguf.source.size);
-    if (!bs_cursor_text(&cursor, name, sizeof name))
-        return bs_fail(r->error, cursor.status, "block %d could not be read again", r->next_block);
+    if (block->end_node > end)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+                       block->end_node, outer, end);
+    const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
+    if (status != BS_OK)
+        return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
     return bs_graph_check(r->graph, r->error);
@@ -24697,9 +25019,11 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
                        r->graph->current_block);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
-    if (build_node(r->graph, node, index, r->error) == BS_OK)
+    if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    return r->graph->status != BS_OK ? bs_graph_check(r->graph, r->error) : BS_ERROR_LIMIT;
+    bs_graph_check(r->graph, r->error);
+    bs_error_prefix(r->error, "node %d: ", index);
+    return r->graph->status;
 }
 
 static bs_status replay_end(model_replay *r)
@@ -24707,33 +25031,44 @@ static bs_status replay_end(model_replay *r)
     const bs_status status = replay_blocks(r, r->model->n_nodes);
     if (status != BS_OK)
         return status;
-    if (r->next_block != r->model->n_blocks || r->graph->current_block != 0)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d is not in the order of nodes", r->next_block);
-    if (r->graph->n_values - 1 != r->model->n_values)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "the graph has %d values, the file says %d", r->graph->n_values - 1,
-                       r->model->n_values);
+    if (r->next_block != r->model->n_blocks)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
+                       r->model->blocks[r->next_block].first_node);
+    const uint32_t values = (uint32_t)r->graph->n_values - 1;
+    if (values != r->model->n_values)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values", (unsigned)r->model->n_values,
+                       (unsigned)values);
     return BS_OK;
+}
+
+static bs_status build_nodes(model_replay *r)
+{
+    bs_model_walk walk;
+    bs_model_node node;
+    bs_status status = BS_OK;
+    bs_model_walk_begin(r->model, &walk);
+    for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+        status = bs_model_walk_next(&walk, &node, r->error);
+        if (status == BS_OK)
+            status = replay_node(r, &node, i);
+    }
+    return status == BS_OK ? replay_end(r) : status;
 }
 
 bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     if (!model || !graph || graph->n_nodes != 1 || graph->n_dims != 0 || graph->n_blocks != 1)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
-    if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
-    model_replay stored = {model, graph, error, 1, desc ? desc->code_bits : 0};
-    bs_model_walk walk;
-    bs_model_node node;
+    const int32_t bits = desc ? desc->code_bits : 0;
+    if (bits != 0 && (bits < 8 || bits > 15))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
+    model_replay stored = {model, graph, error, 1, bits};
     bs_status status = bs_graph_check(graph, error);
     if (status == BS_OK)
         status = build_symbols(model, graph, desc, error);
-    bs_model_walk_begin(model, &walk);
-    for (int32_t i = 0; status == BS_OK && i < model->n_nodes; i++) {
-        status = bs_model_walk_next(&walk, &node, error);
-        if (status == BS_OK)
-            status = replay_node(&stored, &node, i);
-    }
-    return status == BS_OK ? replay_end(&stored) : status;
+    if (status == BS_OK)
+        status = build_nodes(&stored);
+    return bs_model_at_file(model, status, error);
 }
 /* ==== end src/model_build.c =================================================================== */
 
@@ -24767,23 +25102,22 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* What is wrong with the head of that block's record; NULL: nothing. The layout is in docs/format.md. */
-static const char *head_fault(const bs_model *model, int32_t index, const uint8_t *head)
+/* Compares the head of that block's record with what the keys promise. The layout is in docs/format.md. */
+static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    if (head_u32(head, 0) != BS_MODEL_HEAD_MAGIC)
-        return "does not begin with \"BSRC\"";
-    if (head_u32(head, 4) != BS_MODEL_HEAD_VERSION)
-        return "has a head of another version";
-    if (head_u64(head, 24) != model->file_id)
-        return "is of another file";
-    if (head_u32(head, 8) != (uint32_t)index)
-        return "is that of another block";
-    if (head_u32(head, 12) != block->crc32)
-        return "has another CRC-32 in its head than the file's index";
-    if (head_u64(head, 16) != block->bytes)
-        return "has another length in its head than the file's index";
-    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32) ? NULL : "has a head with bytes that should be zero";
+    const struct { const char *name; uint64_t is, expected; } fields[] = {
+        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
+        {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), block->bytes},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].is != fields[i].expected)
+            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name, (unsigned long long)fields[i].is,
+                           (unsigned long long)fields[i].expected);
+    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
+               ? BS_OK
+               : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
 }
 
 /* ---------------------------------------------------------------------------------------------- streaming */
@@ -24809,11 +25143,11 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
     if (model->version < 2)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "a model file of version %d cannot be streamed: write it anew in version %d",
-                       model->version, BS_MODEL_VERSION);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
+                       model->where, (unsigned)model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "records aligned to %llu bytes cannot be streamed: they must be to %d",
-                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: records aligned to %llu bytes cannot be streamed: they must be to %d",
+                       model->where, (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
     return BS_OK;
 }
 
@@ -24874,7 +25208,7 @@ static bs_status stream_verify(const void *user, int32_t index, const void *head
     const bs_model *model = user;
     if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
         return BS_ERROR_ARGUMENT;
-    return head_fault(model, index, head) ? BS_ERROR_FORMAT : BS_OK;
+    return head_check(model, index, head, NULL);
 }
 
 void bs_model_stream_source(const bs_model *model, bs_weights *weights)
@@ -24891,77 +25225,89 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 
 /* -------------------------------------------------------------------------------------------------- check */
 
+/* All of it or a failure, from `at` of the record on. */
+static bs_status check_read(const bs_model *model, const bs_model_block *block, uint64_t at, void *buffer, size_t bytes, bs_error *error)
+{
+    const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed", (unsigned long long)bytes,
+                                             (unsigned long long)(block->offset + at));
+}
+
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = bs_source_read(&model->gguf.source, model->blocks[index].offset, head, sizeof head);
-    if (status != BS_OK)
-        return bs_fail(error, status, "the record of block %d could not be read", index);
-    const char *const fault = head_fault(model, index, head);
-    return fault ? bs_fail(error, BS_ERROR_FORMAT, "the record of block %d %s", index, fault) : BS_OK;
+    const bs_status status = check_read(model, &model->blocks[index], 0, head, sizeof head, error);
+    return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
-static bs_status check_crc(const bs_model *model, int32_t index, bs_error *error)
+static bs_status check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    const bs_model_block *block = &model->blocks[index];
     uint8_t piece[512];
     uint32_t crc = 0;
     for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
         const uint64_t left = block->bytes - at;
         const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", index);
+            return status;
         crc = bs_crc32(crc, piece, bytes);
         at += bytes;
     }
     if (crc == block->crc32)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", index, (unsigned)crc,
-                   (unsigned)block->crc32);
+    return bs_fail(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc, (unsigned)block->crc32);
 }
 
-/* Zeros from `at` to `end`, both absolute. */
-static bs_status check_gap(const bs_model *model, int32_t index, uint64_t at, uint64_t end, bs_error *error)
+/* Zeros from `at` to `end` of the record. */
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, uint64_t at, uint64_t end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (at < end) {
         const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, at, piece, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", index);
+            return status;
         if (!bytes_are_zero(piece, bytes))
-            return bs_fail(error, BS_ERROR_FORMAT, "the record of block %d is not zero between its weights", index);
+            return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
+                           (unsigned long long)at, (unsigned long long)(at + bytes));
         at += bytes;
     }
     return BS_OK;
 }
 
-static bs_status check_gaps(const bs_model *model, int32_t index, bs_error *error)
+static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    const bs_model_block *block = &model->blocks[index];
-    uint64_t at = block->offset + BS_MODEL_HEAD_BYTES;
+    uint64_t at = BS_MODEL_HEAD_BYTES;
     bs_status status = BS_OK;
     for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
-        status = check_gap(model, index, at, model->weights[w].offset, error);
-        at = model->weights[w].offset + model->weights[w].bytes;
+        const uint64_t begin = model->weights[w].offset - block->offset;
+        status = check_gap(model, block, at, begin, error);
+        at = begin + model->weights[w].bytes;
     }
-    return status == BS_OK ? check_gap(model, index, at, block->offset + block->bytes, error) : status;
+    return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
+}
+
+/* Version 1 promised neither heads nor zeros. */
+static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    const bool head = block->bytes > 0 && model->version >= 2;
+    bs_status status = head ? check_head(model, index, error) : BS_OK;
+    if (status == BS_OK)
+        status = check_crc(model, block, error);
+    return status == BS_OK && head ? check_gaps(model, block, error) : status;
 }
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
-    bs_status status = BS_OK;
-    for (int32_t i = 0; status == BS_OK && i < model->n_blocks; i++) {
-        const bool head = model->blocks[i].bytes > 0 && model->version >= 2; /* version 1 promised neither head nor zeros */
-        if (head)
-            status = check_head(model, i, error);
-        if (status == BS_OK)
-            status = check_crc(model, i, error);
-        if (status == BS_OK && head)
-            status = check_gaps(model, i, error);
+    for (int32_t i = 0; i < model->n_blocks; i++) {
+        const bs_status status = check_block(model, i, error);
+        if (status != BS_OK) {
+            bs_error_prefix(error, "%s: the record of block %d: ", model->where, i);
+            return status;
+        }
     }
-    return status;
+    return BS_OK;
 }
 /* ==== end src/model_record.c ================================================================== */
 
@@ -24972,13 +25318,6 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
 /* #include "model.h" */
 
 /* ----------------------------------------------------------------------------------------- weights source */
-
-static bool model_text_again(const bs_model *model, uint64_t at, char *text, size_t bytes)
-{
-    bs_cursor cursor;
-    bs_cursor_init(&cursor, &model->gguf.source, at, model->gguf.source.size);
-    return bs_cursor_text(&cursor, text, bytes);
-}
 
 static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight_info *info)
 {
@@ -24998,7 +25337,7 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     for (int32_t i = 0; i < model->n_weights; i++) {
         if (model->weights[i].hash != hash)
             continue;
-        if (!model_text_again(model, model->weights[i].name_at, text, sizeof text))
+        if (bs_gguf_text(&model->gguf, model->weights[i].name_at, text, sizeof text, NULL) != BS_OK)
             return BS_ERROR_IO;
         if (strcmp(text, name) != 0)
             return BS_ERROR_WEIGHTS;
@@ -25042,11 +25381,11 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
-    facts->version = model->version;
-    facts->opset = model->opset;
-    facts->scale = model->scale;
+    facts->version = (int32_t)model->version;
+    facts->opset = (int32_t)model->opset;
+    facts->scale = (int32_t)model->scale;
     facts->nodes = model->n_nodes;
-    facts->values = model->n_values;
+    facts->values = (int32_t)model->n_values;
     facts->blocks = model->n_blocks;
     facts->weights = model->n_weights;
     facts->symbols = model->n_symbols;
@@ -25062,7 +25401,7 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
     /* a graph has room for four operands a node */
     const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
-    const bs_graph_desc desc = {nodes, bs_max_i32(model->n_values, 1), (int32_t)model->text_bytes + 64};
+    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
     return desc;
 }
 
@@ -25078,7 +25417,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->offset = block->offset;
     facts->bytes = block->bytes;
     facts->crc32 = block->crc32;
-    return model_text_again(model, block->name_at, facts->name, sizeof facts->name) ? BS_OK : BS_ERROR_IO;
+    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
@@ -25089,7 +25428,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
     model_weight_info(w, index, info);
     if (block)
         *block = w->block;
-    if (name && !model_text_again(model, w->name_at, name, BS_MAX_WEIGHT_NAME))
+    if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
         return BS_ERROR_IO;
     return BS_OK;
 }
@@ -25100,134 +25439,158 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model.h" */
 
+/* Arrays with one entry a symbol, block, weight or node are read side by side. */
+enum { MODEL_CURSORS = 6 };
+typedef struct model_list { const char *key; bs_gguf_type type; } model_list;
+
 /* What the opening functions share. */
 typedef struct model_open {
     bs_model *model;
     bs_arena *arena;
     bs_error *error;
+    const model_list *lists; /* of the cursors */
+    bs_cursor cursor[MODEL_CURSORS];
+    char name[BS_MAX_WEIGHT_NAME]; /* of the entry read last */
+    int32_t last_tensor;
 } model_open;
 
 /* ------------------------------------------------------------------------------------------ single values */
 
-static bs_status model_fail_key(const model_open *o, const char *key, const char *why)
-{
-    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" %s", key, why);
-}
-
 static bs_status model_text(const model_open *o, const char *key, bool required, char *text, size_t bytes)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    text[0] = 0;
-    if (!found)
-        return required ? model_fail_key(o, key, "is missing") : BS_OK;
-    if (found->is_array || found->type != BS_GGUF_STRING)
-        return model_fail_key(o, key, "is not a string");
+    const bs_gguf_key *found;
     bs_cursor cursor;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_STRING, false, required, &found, o->error);
+    if (status != BS_OK || !found)
+        return status;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : model_fail_key(o, key, "is too long, or not plain ASCII");
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
 }
 
-/* Absent: *number is left as it is. */
-static bs_status model_u32(const model_open *o, const char *key, uint32_t most, int32_t *number)
+/* Of the format, or of the ops: another status than a number out of range. */
+static bs_status model_version(const model_open *o, const char *key, uint32_t most, uint32_t *number)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    if (!found)
-        return BS_OK;
-    if (found->is_array || found->type != BS_GGUF_U32)
-        return model_fail_key(o, key, "is not a u32");
-    bs_cursor cursor;
-    bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    const uint32_t n = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK || n > most)
-        return model_fail_key(o, key, "is out of range");
-    *number = (int32_t)n;
-    return BS_OK;
+    const bs_status status = bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error);
+    if (status != BS_OK || (*number >= 1 && *number <= most))
+        return status;
+    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number, (unsigned)most);
 }
 
 /* What every record's head repeats. */
 static bs_status model_file_id(const model_open *o)
 {
     const char *const key = "brainstorm.file.id";
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    const bs_gguf_key *found;
+    bs_cursor cursor;
     if (o->model->version < 2)
         return BS_OK;
-    if (!found)
-        return model_fail_key(o, key, "is missing");
-    if (found->is_array || found->type != BS_GGUF_U64)
-        return model_fail_key(o, key, "is not a u64");
-    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_U64, false, true, &found, o->error);
+    if (status != BS_OK)
+        return status;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     o->model->file_id = bs_cursor_u64(&cursor);
-    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+    return cursor.status == BS_OK ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
 }
 
-static bs_status model_identity(const model_open *o)
+static bs_status model_identity(model_open *o)
 {
-    char architecture[16];
+    char architecture[32];
     bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "a GGUF file of architecture \"%s\", not a brainstorm model", architecture);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"", architecture);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.version", INT32_MAX, &m->version);
-    if (status == BS_OK && (m->version < 1 || m->version > BS_MODEL_VERSION))
-        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected 1..%d", m->version, BS_MODEL_VERSION);
+        status = model_version(o, "brainstorm.version", BS_MODEL_VERSION, &m->version);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.opset", INT32_MAX, &m->opset);
-    if (status == BS_OK && (m->opset < 1 || m->opset > BS_MODEL_OPSET))
-        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", m->opset,
-                       BS_MODEL_OPSET);
+        status = model_version(o, "brainstorm.opset", BS_MODEL_OPSET, &m->opset);
     return status == BS_OK ? model_file_id(o) : status;
 }
 
-static bs_status model_labels(const model_open *o)
+static bs_status model_labels(model_open *o)
 {
-    bs_status status = model_text(o, "brainstorm.model.name", false, o->model->name, sizeof o->model->name);
+    bs_model *m = o->model;
+    bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.model.scale", 64, &o->model->scale);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.value.count", BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &o->model->n_values);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
 /* ------------------------------------------------------------------------------------------------- arrays */
 
 /* How many elements an array has; an array without elements is not written at all. */
-static bs_status model_count(const model_open *o, const char *key, int32_t most, int32_t *count)
+static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most, int32_t *count)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    *count = 0;
-    if (!found)
-        return BS_OK;
-    if (!found->is_array)
-        return model_fail_key(o, key, "is not an array");
-    if (found->count > (uint64_t)most)
-        return bs_fail(o->error, BS_ERROR_LIMIT, "key \"%s\" has %llu elements, at most %d are supported", key,
-                       (unsigned long long)found->count, most);
-    *count = (int32_t)found->count;
+    const bs_gguf_key *found;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, type, true, least > 0, &found, o->error);
+    const uint64_t n = found ? found->count : 0;
+    if (status != BS_OK)
+        return status;
+    if (n < (uint64_t)least || n > (uint64_t)most)
+        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d .. %d", key,
+                       (unsigned long long)n, least, most);
+    *count = (int32_t)n;
     return BS_OK;
 }
 
-/* A cursor over an array of `count` elements of `type`. */
-static bs_status model_array(const model_open *o, const char *key, bs_gguf_type type, int64_t count, bs_cursor *cursor)
+/* The next cursor runs over an array of `count` elements. */
+static bs_status model_array(model_open *o, const model_list *list, int32_t count, bs_cursor *cursor)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    const bs_gguf_key *found;
+    const bs_status status = bs_gguf_get(&o->model->gguf, list->key, list->type, true, count != 0, &found, o->error);
     bs_gguf_cursor(&o->model->gguf, found, cursor);
-    if (!found && count == 0)
-        return BS_OK;
-    if (!found)
-        return model_fail_key(o, key, "is missing");
-    if (!found->is_array || found->type != (uint32_t)type)
-        return model_fail_key(o, key, "is not an array of the expected type");
-    if (found->count != (uint64_t)count)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %lld", key,
-                       (unsigned long long)found->count, (long long)count);
+    if (status != BS_OK || !found || found->count == (uint64_t)count)
+        return status;
+    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key, (unsigned long long)found->count, count);
+}
+
+static bs_status model_arrays(model_open *o, const model_list *lists, int32_t n_lists, int32_t count)
+{
+    bs_status status = BS_OK;
+    memset(o->cursor, 0, sizeof o->cursor);
+    o->lists = lists;
+    for (int32_t i = 0; status == BS_OK && i < n_lists; i++)
+        status = model_array(o, &lists[i], count, &o->cursor[i]);
+    return status;
+}
+
+/* Whether all that an entry read is there. */
+static bs_status model_was_read(const model_open *o)
+{
+    for (int32_t i = 0; i < MODEL_CURSORS; i++)
+        if (o->cursor[i].status != BS_OK)
+            return bs_cursor_fail(&o->cursor[i], o->error, o->lists[i].key);
     return BS_OK;
 }
 
-static bs_status model_fail_entry(const model_open *o, const char *what, int32_t index, const char *why)
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    return bs_fail(o->error, BS_ERROR_FORMAT, "%s %d %s", what, index, why);
+    const uint64_t left = bs_cursor_left(cursor) / each;
+    return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
+                                       (unsigned long long)left);
+}
+
+/* The name of an entry, from the first of the cursors. */
+static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+{
+    *at = o->cursor[0].at;
+    if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
+        return bs_cursor_fail(&o->cursor[0], o->error, "its name");
+    return o->name[0] || !required ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "its name is empty");
+}
+
+/* Reads `count` entries; the first that fails is named. */
+static bs_status model_entries(model_open *o, const char *what, int32_t count, bs_status (*read)(model_open *, int32_t))
+{
+    for (int32_t i = 0; i < count; i++) {
+        const bs_status status = read(o, i);
+        if (status != BS_OK) {
+            bs_error_prefix(o->error, "%s %d \"%s\": ", what, i, o->name);
+            return status;
+        }
+    }
+    return BS_OK;
 }
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
@@ -25243,169 +25606,130 @@ static void *model_take(const model_open *o, int32_t count, size_t each, bs_stat
 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
-static bs_status model_symbols(const model_open *o)
+static bs_status model_symbol(model_open *o, int32_t index)
 {
-    bs_model *m = o->model;
-    bs_cursor name, maximum;
-    char text[BS_MAX_NAME];
-    bs_status status = model_count(o, "brainstorm.symbol.name", BS_MODEL_MAX_SYMBOLS, &m->n_symbols);
+    bs_model_symbol *symbol = &o->model->symbols[index];
+    bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
+    symbol->maximum = bs_cursor_i64(&o->cursor[1]);
+    o->model->text_bytes += strlen(o->name) + 1;
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.symbol.name", BS_GGUF_STRING, m->n_symbols, &name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.symbol.maximum", BS_GGUF_I64, m->n_symbols, &maximum);
-    for (int32_t i = 0; status == BS_OK && i < m->n_symbols; i++) {
-        m->symbols[i].name_at = name.at;
-        m->symbols[i].maximum = bs_cursor_i64(&maximum);
-        if (!bs_cursor_text(&name, text, sizeof text))
-            return model_fail_entry(o, "symbol", i, "has a bad name");
-        if (maximum.status != BS_OK || m->symbols[i].maximum < 1)
-            return model_fail_entry(o, "symbol", i, "has a bad maximum");
-        m->text_bytes += strlen(text) + 1;
-    }
+        status = model_was_read(o);
+    if (status == BS_OK && symbol->maximum < 1)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more", (long long)symbol->maximum);
     return status;
+}
+
+static bs_status model_symbols(model_open *o)
+{
+    static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING}, {"brainstorm.symbol.maximum", BS_GGUF_I64}};
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
+    if (status == BS_OK)
+        status = model_arrays(o, lists, 2, o->model->n_symbols);
+    return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------- blocks */
 
-typedef struct model_block_cursors {
-    bs_cursor name, first, end, tensor, bytes, crc32;
-} model_block_cursors;
-
-static bs_status model_block_arrays(const model_open *o, model_block_cursors *c)
-{
-    const int32_t n = o->model->n_blocks;
-    bs_status status = model_array(o, "brainstorm.block.name", BS_GGUF_STRING, n, &c->name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.first_node", BS_GGUF_I32, n, &c->first);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.end_node", BS_GGUF_I32, n, &c->end);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.tensor", BS_GGUF_I32, n, &c->tensor);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.bytes", BS_GGUF_U64, n, &c->bytes);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.crc32", BS_GGUF_U32, n, &c->crc32);
-    return status;
-}
-
 /* The record of a block is a whole tensor of bytes; blocks take tensors in order, so none is taken twice. */
-static bs_status model_block_record(const model_open *o, int32_t index, int32_t number, int32_t *last)
+static bs_status model_block_record(model_open *o, bs_model_block *block, int32_t number)
 {
     const bs_gguf *gguf = &o->model->gguf;
-    bs_model_block *block = &o->model->blocks[index];
+    const uint32_t head = bs_model_head_bytes(o->model);
+    const unsigned long long bytes = block->bytes;
     if (number == -1)
-        return block->bytes == 0 ? BS_OK : model_fail_entry(o, "block", index, "has bytes but no tensor");
-    if (number <= *last || (uint32_t)number >= gguf->n_tensors)
-        return model_fail_entry(o, "block", index, "names a tensor that does not exist or is taken");
+        return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
+    if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
+                       (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != block->bytes)
-        return model_fail_entry(o, "block", index, "does not have the bytes of its tensor");
-    if (block->bytes < bs_model_head_bytes(o->model))
-        return model_fail_entry(o, "block", index, "has a record without room for its head");
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+    if (bytes < head)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
-    *last = number;
+    o->last_tensor = number;
     return BS_OK;
 }
 
-static bs_status model_block_read(const model_open *o, model_block_cursors *c, int32_t index, int32_t *last)
+static bs_status model_block(model_open *o, int32_t index)
 {
     bs_model_block *block = &o->model->blocks[index];
-    char text[BS_MAX_NAME];
-    block->name_at = c->name.at;
-    if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "block", index, "has a bad name");
-    o->model->text_bytes += strlen(text) + 1;
-    block->first_node = bs_cursor_i32(&c->first);
-    block->end_node = bs_cursor_i32(&c->end);
-    block->bytes = bs_cursor_u64(&c->bytes);
-    block->crc32 = bs_cursor_u32(&c->crc32);
-    const int32_t tensor = bs_cursor_i32(&c->tensor);
-    if (c->first.status || c->end.status || c->bytes.status || c->crc32.status || c->tensor.status)
-        return model_fail_entry(o, "block", index, "could not be read");
-    const bool whole = block->first_node == 0 && block->end_node == o->model->n_nodes;
-    const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= o->model->n_nodes;
+    const int32_t n = o->model->n_nodes;
+    bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
+    o->model->text_bytes += strlen(o->name) + 1;
+    block->first_node = bs_cursor_i32(&o->cursor[1]);
+    block->end_node = bs_cursor_i32(&o->cursor[2]);
+    const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
+    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->crc32 = bs_cursor_u32(&o->cursor[5]);
+    if (status == BS_OK)
+        status = model_was_read(o);
+    if (status != BS_OK)
+        return status;
+    const bool whole = block->first_node == 0 && block->end_node == n;
+    const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return model_fail_entry(o, "block", index, "has a bad range of nodes");
-    return model_block_record(o, index, tensor, last);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
+                       index ? "some of" : "all:", n);
+    return model_block_record(o, block, tensor);
 }
 
-static bs_status model_blocks(const model_open *o)
+static bs_status model_blocks(model_open *o)
 {
+    static const model_list lists[] = {{"brainstorm.block.name", BS_GGUF_STRING},    {"brainstorm.block.first_node", BS_GGUF_I32},
+                                       {"brainstorm.block.end_node", BS_GGUF_I32},   {"brainstorm.block.tensor", BS_GGUF_I32},
+                                       {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
-    model_block_cursors cursors;
-    int32_t last = -1;
-    bs_status status = model_count(o, "brainstorm.block.name", BS_MAX_BLOCKS, &m->n_blocks);
-    if (status == BS_OK && m->n_blocks == 0)
-        return model_fail_key(o, "brainstorm.block.name", "is missing");
+    o->last_tensor = -1;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MAX_BLOCKS, &m->n_blocks);
     if (status == BS_OK)
-        status = model_block_arrays(o, &cursors);
+        status = model_arrays(o, lists, 6, m->n_blocks);
     if (status == BS_OK)
         m->blocks = model_take(o, m->n_blocks, sizeof *m->blocks, &status);
-    for (int32_t i = 0; status == BS_OK && i < m->n_blocks; i++)
-        status = model_block_read(o, &cursors, i, &last);
-    return status;
+    return status == BS_OK ? model_entries(o, "block", m->n_blocks, model_block) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------ weights */
 
-typedef struct model_weight_cursors {
-    bs_cursor name, block, dtype, rank, dims, offset;
-} model_weight_cursors;
+/* The last of its cursors, over the dimensions of all weights. */
+static const model_list model_dims = {"brainstorm.weight.dims", BS_GGUF_I64};
 
-static bs_status model_weight_arrays(const model_open *o, model_weight_cursors *c)
+static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
 {
-    const int32_t n = o->model->n_weights;
-    int32_t dims = 0;
-    bs_status status = model_count(o, "brainstorm.weight.dims", BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &dims);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.name", BS_GGUF_STRING, n, &c->name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.block", BS_GGUF_I32, n, &c->block);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.dtype", BS_GGUF_I32, n, &c->dtype);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.rank", BS_GGUF_I32, n, &c->rank);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.dims", BS_GGUF_I64, dims, &c->dims);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.offset", BS_GGUF_U64, n, &c->offset);
-    return status;
-}
-
-static bs_status model_weight_shape(const model_open *o, model_weight_cursors *c, int32_t index)
-{
-    bs_model_weight *w = &o->model->weights[index];
-    w->dtype = bs_cursor_i32(&c->dtype);
-    w->rank = bs_cursor_i32(&c->rank);
-    if (c->dtype.status || w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return model_fail_entry(o, "weight", index, "has a type that does not exist");
-    if (c->rank.status || w->rank < 1 || w->rank > BS_MAX_RANK)
-        return model_fail_entry(o, "weight", index, "has a rank outside 1..4");
+    bs_cursor *const dims = &o->cursor[5];
+    if (w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
+    if (w->rank < 1 || w->rank > BS_MAX_RANK)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
     w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
     for (int32_t i = 0; i < w->rank; i++) {
-        w->dim[i] = bs_cursor_i64(&c->dims);
-        if (c->dims.status || w->dim[i] < 1)
-            return model_fail_entry(o, "weight", index, "has a dimension below 1, or none");
+        w->dim[i] = bs_cursor_i64(dims);
+        if (dims->status != BS_OK)
+            return bs_cursor_fail(dims, o->error, model_dims.key);
+        if (w->dim[i] < 1)
+            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
         w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(const model_open *o, model_weight_cursors *c, int32_t index)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
 {
     bs_model *m = o->model;
-    bs_model_weight *w = &m->weights[index];
-    w->block = bs_cursor_i32(&c->block);
-    const uint64_t offset = bs_cursor_u64(&c->offset);
     const int32_t before = index ? w[-1].block : 0;
-    if (c->block.status || w->block < before || w->block >= m->n_blocks)
-        return model_fail_entry(o, "weight", index, "is not in the order of blocks");
+    if (w->block < before || w->block >= m->n_blocks)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
-        return model_fail_entry(o, "weight", index, "does not lie in its block's record");
+    if (offset % 256 != 0 || offset < used)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
+                       (unsigned long long)used);
+    if (bs_add_u64(offset, w->bytes) > block->bytes)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
+                       (unsigned long long)offset, (unsigned long long)block->bytes);
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
@@ -25413,109 +25737,109 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
     return BS_OK;
 }
 
-static bs_status model_weight_read(const model_open *o, model_weight_cursors *c, int32_t index)
+static bs_status model_weight(model_open *o, int32_t index)
 {
-    char text[BS_MAX_WEIGHT_NAME];
     bs_model_weight *w = &o->model->weights[index];
-    w->name_at = c->name.at;
-    if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "weight", index, "has a bad name");
-    w->hash = bs_name_hash(text, strlen(text));
-    const bs_status status = model_weight_shape(o, c, index);
-    return status == BS_OK ? model_weight_place(o, c, index) : status;
+    bs_status status = model_name(o, BS_MAX_WEIGHT_NAME, true, &w->name_at);
+    w->hash = bs_name_hash(o->name, strlen(o->name));
+    w->block = bs_cursor_i32(&o->cursor[1]);
+    w->dtype = bs_cursor_i32(&o->cursor[2]);
+    w->rank = bs_cursor_i32(&o->cursor[3]);
+    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    if (status == BS_OK)
+        status = model_was_read(o);
+    if (status == BS_OK)
+        status = model_weight_shape(o, w);
+    return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
 }
 
-static bs_status model_weights_unique(const model_open *o)
+static bs_status model_weights_unique(model_open *o)
 {
+    const bs_model *m = o->model;
     const size_t mark = o->arena->used;
     bs_status status = BS_OK;
-    uint64_t *hashes = model_take(o, o->model->n_weights, sizeof *hashes, &status);
+    uint64_t twice, *hashes = model_take(o, m->n_weights, sizeof *hashes, &status);
+    o->arena->used = mark;
     if (!hashes)
         return status;
-    for (int32_t i = 0; i < o->model->n_weights; i++)
-        hashes[i] = o->model->weights[i].hash;
-    if (!bs_hashes_unique(hashes, (size_t)o->model->n_weights))
-        status = bs_fail(o->error, BS_ERROR_FORMAT, "a weight's name occurs twice");
-    o->arena->used = mark;
-    return status;
+    for (int32_t i = 0; i < m->n_weights; i++)
+        hashes[i] = m->weights[i].hash;
+    if (bs_hashes_unique(hashes, (size_t)m->n_weights, &twice))
+        return BS_OK;
+    const bs_model_weight *w = m->weights;
+    while (w->hash != twice)
+        w++;
+    status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
+    return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
 }
 
-static bs_status model_weights(const model_open *o)
+static bs_status model_weights(model_open *o)
 {
+    static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING}, {"brainstorm.weight.block", BS_GGUF_I32},
+                                       {"brainstorm.weight.dtype", BS_GGUF_I32},   {"brainstorm.weight.rank", BS_GGUF_I32},
+                                       {"brainstorm.weight.offset", BS_GGUF_U64}};
     bs_model *m = o->model;
-    model_weight_cursors cursors;
-    bs_status status = model_count(o, "brainstorm.weight.name", BS_MODEL_MAX_WEIGHTS, &m->n_weights);
+    int32_t n_dims = 0;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_WEIGHTS, &m->n_weights);
     if (status == BS_OK)
-        status = model_weight_arrays(o, &cursors);
+        status = model_count(o, model_dims.key, model_dims.type, 0, BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &n_dims);
+    if (status == BS_OK)
+        status = model_arrays(o, lists, 5, m->n_weights);
+    if (status == BS_OK)
+        status = model_array(o, &model_dims, n_dims, &o->cursor[5]);
     if (status == BS_OK)
         m->weights = model_take(o, m->n_weights, sizeof *m->weights, &status);
-    for (int32_t i = 0; status == BS_OK && i < m->n_weights; i++)
-        status = model_weight_read(o, &cursors, i);
-    if (status == BS_OK && bs_cursor_left(&cursors.dims) != 0)
-        return model_fail_key(o, "brainstorm.weight.dims", "has more dimensions than its weights");
+    if (status == BS_OK)
+        status = model_entries(o, "weight", m->n_weights, model_weight);
+    if (status == BS_OK)
+        status = bs_model_used_up(&o->cursor[5], model_dims.key, sizeof(int64_t), o->error);
     return status == BS_OK ? model_weights_unique(o) : status;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-static bs_status model_node_arrays(const model_open *o)
+/* The arrays are what they should be; walks find them again by their names. */
+static bs_status model_node_arrays(model_open *o)
 {
-    static const struct { const char *key; bs_gguf_type type; } arrays[] = {
-        {"brainstorm.node.op", BS_GGUF_STRING},       {"brainstorm.node.name", BS_GGUF_STRING},
-        {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
-        {"brainstorm.node.block", BS_GGUF_I32},
-    };
-    bs_cursor cursor;
-    bs_status status = model_count(o, "brainstorm.node.op", BS_MODEL_MAX_NODES, &o->model->n_nodes);
-    if (status == BS_OK && o->model->n_nodes == 0)
-        return model_fail_key(o, "brainstorm.node.op", "is missing");
-    for (size_t i = 0; status == BS_OK && i < sizeof arrays / sizeof *arrays; i++)
-        status = model_array(o, arrays[i].key, arrays[i].type, o->model->n_nodes, &cursor);
-    return status;
-}
-
-static bs_status model_node_lists(const model_open *o, int32_t *n_params)
-{
-    bs_cursor cursor;
-    bs_status status = model_count(o, "brainstorm.node.inputs", BS_MODEL_MAX_OPERANDS, &o->model->n_operands);
+    static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},        {"brainstorm.node.name", BS_GGUF_STRING},
+                                       {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
+                                       {"brainstorm.node.block", BS_GGUF_I32}};
+    bs_model *m = o->model;
+    int32_t n_params;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_NODES, &m->n_nodes);
     if (status == BS_OK)
-        status = model_count(o, "brainstorm.node.params", BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, n_params);
+        status = model_arrays(o, lists, 5, m->n_nodes);
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.node.inputs", BS_GGUF_I32, o->model->n_operands, &cursor);
+        status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.node.params", BS_GGUF_I32, *n_params, &cursor);
+        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
     return status;
 }
 
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the text of the graph is counted. */
-static bs_status model_nodes(const model_open *o)
+static bs_status model_nodes(model_open *o)
 {
     bs_model *m = o->model;
     bs_model_walk walk;
     bs_model_node node;
-    int32_t n_params = 0;
-    bs_status status = model_node_lists(o, &n_params);
-    if (status != BS_OK)
-        return status;
     bs_model_walk_begin(m, &walk);
     for (int32_t i = 0; i < m->n_nodes; i++) {
-        status = bs_model_walk_next(&walk, &node, o->error);
+        const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
         m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
     }
-    if (bs_cursor_left(&walk.in) || bs_cursor_left(&walk.param))
-        return bs_fail(o->error, BS_ERROR_FORMAT, "there are more inputs or parameters than nodes account for");
-    return BS_OK;
+    const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
+    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
-    bs_status (*const parts[])(const model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
-                                                      model_blocks, model_weights, model_nodes};
-    const model_open open = {model, arena, error};
+    bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
+                                                model_blocks, model_weights, model_nodes};
+    model_open open = {.model = model, .arena = arena, .error = error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)
         status = parts[i](&open);
@@ -25529,22 +25853,31 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
  * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
 /* #include "model.h" */
 
-/* A model without a source. NULL when it does not fit. */
-static bs_model *model_create(bs_arena *arena, bs_error *error)
+/* A model without a source, that messages call `where`: of a long path the end. NULL when it does not fit. */
+static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the arena is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for %s is NULL", where);
         return NULL;
     }
+    const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
         bs_fail_arena(error, arena, sizeof *model, "a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
+    memcpy(model->where, length > most ? where + length - most : where, length > most ? most : length);
     model->stream_file = -1;
     model->stream_alignment = 1;
     return model;
+}
+
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error)
+{
+    if (status != BS_OK)
+        bs_error_prefix(error, "%s: ", model->where);
+    return status;
 }
 
 /* Gives everything back on failure. */
@@ -25553,7 +25886,7 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
     bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
     if (status == BS_OK)
         status = bs_model_index(model, arena, error);
-    if (status == BS_OK)
+    if (bs_model_at_file(model, status, error) == BS_OK)
         return model;
     bs_model_close(model);
     arena->used = mark;
@@ -25564,11 +25897,11 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
 {
     const size_t mark = arena ? arena->used : 0;
     if (!data) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the model's memory is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
     const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, "memory", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
 
@@ -25576,11 +25909,11 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
 {
     const size_t mark = arena ? arena->used : 0;
     if (!reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the reader is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
     const bs_source source = {NULL, *reader, reader->size};
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, "reader", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
 
@@ -25623,17 +25956,17 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
     if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "opening a model takes a path and a platform with files");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, path, error);
     if (!model)
         return NULL;
     bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
     model->file = p->file_open(p->user, path, &source.size);
     if (model->file < 0) {
         arena->used = mark;
-        bs_fail(error, BS_ERROR_IO, "the model file \"%.128s\" cannot be opened", path);
+        bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
         return NULL;
     }
     model->platform = p;

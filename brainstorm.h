@@ -129,6 +129,8 @@ int32_t bs_version(void);
 /* ---------------------------------------------------------------------------------------- configuration
  * BS_NO_POSIX     leave out the POSIX platform table (files, threads, clock); pass your own
  * BS_NO_SIMD      scalar kernels only
+ * BS_DEBUG        assert() what only the calling program can get wrong: objects that are closed or of another kind, a session
+ *                 entered by two threads at once, arenas that overlap, buffers bound inside a session's own memory
  */
 #define BS_MAX_RANK 4
 #define BS_MAX_OPERANDS 8

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 182bcac7583c2a23109abd7e032184c0a53e8a57166b27bdcbf0c75ab8f13c41
+ * sha256 of the parts: d9cc8ca100364fdc0b60cfe15acac7298dfad4c8ef02844ea47ec4a7376d14cb
  */
 #include "brainstorm.h"
 
@@ -74,6 +74,13 @@ extern "C" {
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
+/* ==== begin src/debug.h ======================================================================= */
+/* debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
+ * Relies on base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
+ * whatever comes from outside is checked in every build, and answered with an error. */
+#ifndef BS_DEBUG_H
+#define BS_DEBUG_H
+
 /* ==== begin src/base.h ======================================================================== */
 /* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
  * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
@@ -137,6 +144,8 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
@@ -151,6 +160,27 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base.h ========================================================================== */
+
+/* Objects begin with one of these while they live. */
+#define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
+#define BS_MARK_PLAN 0x50525342u
+#define BS_MARK_SESSION 0x53525342u
+
+#if defined(BS_DEBUG)
+#undef NDEBUG /* asked for by name */
+#include <assert.h>
+#define BS_DEBUG_CHECK(condition) assert(condition)
+
+static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+}
+#else
+#define BS_DEBUG_CHECK(condition) ((void)0)
+#endif
+
+#endif
+/* ==== end src/debug.h ========================================================================= */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -232,18 +262,19 @@ typedef struct bs_router_info {
 #define BS_MAX_DIMS 512
 
 struct bs_graph {
+    uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
     const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
@@ -586,12 +617,13 @@ typedef struct bs_plan_unit {
 #define BS_MAX_PARTS 512
 
 struct bs_plan {
+    uint32_t mark;
     const bs_graph *graph;
     bs_plan_desc desc;
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    int32_t max_instrs, max_parts;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -599,9 +631,9 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part parts[BS_MAX_PARTS];
+    bs_part *parts;           /* [max_parts] */
     int32_t region_domain[BS_MAX_REGIONS];
-    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units;

@@ -6,8 +6,8 @@
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands;
-    uint64_t at_nodes, at_values, at_operands, at_text, bytes;
+    int32_t nodes, values, text, operands, domains;
+    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
 } bs_graph_layout;
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
@@ -21,10 +21,12 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
     if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
         return false;
     l->operands = l->nodes * 4;
+    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
     l->at_nodes = bs_align_u64(sizeof(bs_graph));
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
     l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_text = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
     l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
     return true;
 }
@@ -45,14 +47,17 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
         return NULL;
     memset(memory, 0, (size_t)l.bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
+    g->mark = BS_MARK_GRAPH;
     g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
     g->values = (bs_value_info *)(void *)(memory + l.at_values);
     g->operands = (int32_t *)(void *)(memory + l.at_operands);
+    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
     g->text = (char *)(memory + l.at_text);
     g->max_nodes = l.nodes;
     g->max_values = l.values;
     g->max_text = l.text;
     g->max_operands = l.operands;
+    g->max_domains = l.domains;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -89,6 +94,7 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
 
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
     if (graph->status != BS_OK && error)
@@ -266,8 +272,8 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
             d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
-    if (graph->n_domains == BS_MAX_DOMAINS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", BS_MAX_DOMAINS);
+    if (graph->n_domains == graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
         return -1;
     }
     bs_domain *d = &graph->domains[graph->n_domains];
@@ -366,6 +372,7 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int32_t n_in, const void *params)
 {
     const bs_op *op = bs_op_get(op_index);
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph || graph->status != BS_OK)
         return NULL;
     if (!op) {

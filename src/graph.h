@@ -4,7 +4,7 @@
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
-#include "base.h"
+#include "debug.h"
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -86,18 +86,19 @@ typedef struct bs_router_info {
 #define BS_MAX_DIMS 512
 
 struct bs_graph {
+    uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
     const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };

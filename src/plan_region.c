@@ -50,7 +50,7 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     for (int32_t i = 0; i < p->n_parts; i++)
         if (p->parts[i].region == region && p->parts[i].domain == domain)
             return i;
-    if (p->n_parts == BS_MAX_PARTS) {
+    if (p->n_parts == p->max_parts) {
         l->full = true;
         return 0;
     }

@@ -486,10 +486,10 @@ static void test_damages(void)
         {"a header of 2^32-8 bytes", 8, 0xfffffff8, 4, BS_ERROR_FORMAT, "header"},
         {"events of no bytes", 12, 0, 4, BS_ERROR_FORMAT, "events of 0"},
         {"events of 2^31 bytes", 12, 0x80000000, 4, BS_ERROR_FORMAT, "events of"},
-        {"2^32-1 routers", 16, 0xffffffff, 4, BS_ERROR_LIMIT, "too many"},
-        {"2^32-1 units", 20, 0xffffffff, 4, BS_ERROR_LIMIT, "too many"},
-        {"2^32-1 stages", 24, 0xffffffff, 4, BS_ERROR_LIMIT, "too many"},
-        {"2^32-1 units of stages", 28, 0xffffffff, 4, BS_ERROR_LIMIT, "too many"},
+        {"2^32-1 routers", 16, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
+        {"2^32-1 units", 20, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
+        {"2^32-1 stages", 24, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
+        {"2^32-1 units of stages", 28, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
         {"2^20 units", 20, 1 << 20, 4, BS_ERROR_FORMAT, "tables take"},
         {"a policy that is not known", 48, 99, 4, BS_ERROR_FORMAT, "policy"},
         {"a negative policy", 48, 0xffffffff, 4, BS_ERROR_FORMAT, "policy"},
@@ -504,7 +504,7 @@ static void test_damages(void)
         {"a stage of -1 units", STAGES + 4, 0xffffffff, 4, BS_ERROR_FORMAT, "stage 0"},
         {"a stage of 2^31-1 units", STAGES + 12, 0x7fffffff, 4, BS_ERROR_FORMAT, "stage 1"},
         {"stages of fewer units than are listed", STAGES + 20, 3, 4, BS_ERROR_FORMAT, "stages have 8"},
-        {"a stage that needs unit 9", STAGE_UNITS, 9, 4, BS_ERROR_FORMAT, "unit 9 of 9"},
+        {"a stage that needs unit 9", STAGE_UNITS, 9, 4, BS_ERROR_FORMAT, "unit 9, there are 9"},
         {"a stage that needs unit -1", STAGE_UNITS + 32, 0xffffffff, 4, BS_ERROR_FORMAT, "unit -1"},
     };
     synth_bytes b = synth_profile(1, NULL);

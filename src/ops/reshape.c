@@ -40,7 +40,7 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 /* One dimension of the result. */
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
-    const int32_t source = -code - 1;
+    const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
     char shape[96];
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
