@@ -143,6 +143,9 @@ static void test_domains(void)
     bs_look_ahead(g, scores, "later");
     const bs_router r = bs_route(g, scores, (bs_value){0}, &(bs_route_desc){.name = "later", .paths = 2});
     check(bs_branch(g, r, 0, "as it is", scores, NULL, NULL).id != 0 && g->status == BS_OK, "a branch without a function gives its rows: %s", g->error.message);
+    const bs_value losses = bs_rows(g, bs_input(g, "losses", BS_I32, BS_SHAPE2(9, 3)), (bs_value){0});
+    check(bs_route(g, losses, (bs_value){0}, &(bs_route_desc){.name = "budget", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 3, .fallback = 3}).id != 0,
+          "the baseline of a budget is a variant: there may be more of them than paths");
     check(strcmp(bs_protocol_name(BS_ROUTE_TOP1), "top1") == 0 && strcmp(bs_protocol_name((bs_protocol)-1), "unknown") == 0 &&
               strcmp(bs_protocol_name(BS_PROTOCOL_COUNT), "unknown") == 0,
           "protocols have names");
