@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6ec47673449219bfb38171ec823a6a22ac1b98ee45f96ea0ec19cf9dccd422a8
+ * sha256 of the parts: 576cccc689ba1cfd97b2504ce07c5591b81ceaac7d8afd7fd98ecfd4048eff5c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22915,8 +22915,8 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_decision_data *d = &c->decisions[node->router];
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
-    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
+    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
