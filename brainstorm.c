@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 51c68ac116a2776221bd8735f96f150ad63f1fdebdd01b59b36454eb55e906f7
+ * sha256 of the parts: c0fabddd0c98f52df5102a2956ed76160c8d0b01f33b1e28c2274c3000e68829
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22723,7 +22723,7 @@ static int32_t decide_budget(const routing *r)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         const int32_t variant = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, r->path_of[variant], (float)score_int(&o, variant));
+        choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
     }
     return low;
 }
@@ -23238,8 +23238,8 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_decision_data *d = &c->decisions[node->router];
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
-    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
+    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
