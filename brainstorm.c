@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 67e0883de0170bb1f1f6e8c12cf9bd332b1d4e1e1b2a112d2eee58ce1ef732f5
+ * sha256 of the parts: 15e3236b78165e0daed4473c8b4142a7f15c3af9514ad964d1e9eeb365315c47
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24335,12 +24335,13 @@ static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
-    if (session->broken)
-        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
-    bs_status status = run_check(session, error);
+    bs_status status = session->broken ? BS_OK : run_check(session, error);
     if (status != BS_OK)
         return status;
-    run_begin(session);
+    if (!session->broken)
+        run_begin(session); /* on a device states that are to be zero may not become it */
+    if (session->broken)
+        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
