@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 15e3236b78165e0daed4473c8b4142a7f15c3af9514ad964d1e9eeb365315c47
+ * sha256 of the parts: d5b30dd3094d1823398bcd95e57a0c88d6fded49361057a2b074d227351d9609
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22371,7 +22371,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
     }
-    for (int32_t k = 0; r->desc->normalise && sum > 0 && k < count; k++)
+    for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 

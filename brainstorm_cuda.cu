@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: adc66dd97eb73444ab8999e91b76d8c043f3998eb3c99ec8d4b842b3778aa945
+ * sha256 of the parts: aa2bffa012bbd2cb3183be132dd2a0c3950e9eb94b186cdb1c3ae9225090b9a5
  */
 #include "brainstorm.h"
 
@@ -6561,7 +6561,7 @@ __device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, con
         bs_cu_choose(r, row, k, best, bs_cu_score(x, best));
         sum += bs_cu_score(x, best);
     }
-    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && k < count; k++)
+    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
         r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
 }
 

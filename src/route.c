@@ -100,7 +100,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
     }
-    for (int32_t k = 0; r->desc->normalise && sum > 0 && k < count; k++)
+    for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 
