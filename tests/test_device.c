@@ -254,6 +254,7 @@ static void forget_log(void)
 
 static const bs_plan_desc resident = {.threads = 1};
 static const bs_plan_desc streamed[2] = {{.slot_bytes = 1 << 16, .order = BS_ORDER_BREADTH}, {.slot_bytes = 1 << 16, .order = BS_ORDER_DEPTH}};
+static const bs_plan_desc in_place = {.slot_bytes = 1 << 16, .order = BS_ORDER_DEPTH, .in_place = 1};
 
 static void test_calls(void)
 {
@@ -284,6 +285,10 @@ static void test_calls(void)
         end();
         check(script.open == 0, "and it is closed");
     }
+    check(begin(&in_place, NULL, 0), "slots that the device reads where they are: %s", error.message);
+    forget_log();
+    check(bs_run(session, &error) == BS_OK && strchr(script.log, 'P') && !strchr(script.log, 'k'), "nothing is copied to them: %s", script.log);
+    end();
 }
 
 /* ---------------------------------------------------------------------------------------------------- every call fails */
@@ -439,6 +444,7 @@ int main(void)
     test_failures(&resident, "weights that stay");
     test_failures(&streamed[0], "weights that come and go");
     test_failures(&streamed[1], "weights that come and go, in tiles");
+    test_failures(&in_place, "weights that come and go in memory of the host");
     test_reset();
     test_bad_data();
     test_room();
