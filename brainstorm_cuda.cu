@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 343d7942d025e18ba29457565cb0a3cb510846085370eb87a997aede6f6acc9d
+ * sha256 of the parts: c9709522482381c6cf8140f3d40891441dd269710b4fe4ccd92051a9f6f0e768
  */
 #include "brainstorm.h"
 
@@ -8269,7 +8269,7 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
                        (int)CUDART_VERSION);
     }
     if (index < 0 || index >= count)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "CUDA device %d does not exist: there are %d", index, count);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_desc.index: there is no CUDA device %d, expected 0 .. %d", index, count - 1);
     return BS_OK;
 }
 
@@ -8319,7 +8319,7 @@ static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *
 {
 #ifdef BS_NO_CUBLAS
     (void)d, (void)bytes;
-    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)");
+    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
 #else
     void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
     if (!workspace)
@@ -8496,8 +8496,8 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (c.used <= s->layout.session_bytes)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes, %llu were planned", (unsigned long long)c.used,
-                   (unsigned long long)s->layout.session_bytes);
+    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
+                   (unsigned long long)c.used);
 }
 
 static void bs_cu_session_program(bs_device_session *s)
