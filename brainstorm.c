@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: da3be18495b625121a8a326ba67228e3e8e0b29c88a9c73d037080548a58b140
+ * sha256 of the parts: b0ec53a07816fcf3e596519b8bfc10a4b9eef282306e004bac9844952bf4b64b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -5360,7 +5360,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 enum {
     BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    BS_BICUBIC_CHUNK = 128, /* columns enlarged together: a whole count of vectors; five rows are on the stack */
+    BS_BICUBIC_CHUNK = 80, /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
     BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
 };
 
@@ -5393,31 +5393,33 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
-/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+/* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
-                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count, float high);
 
-/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
- * or the bytes of a sample where `type` is char. */
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
+ * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
+ * `type` is char. */
 #define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
     bs_line_pair ring[5];                                                                                        \
     for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
         const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
         type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
-        int32_t made = -3;                                                                                       \
-        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
-            const bs_line_pair *r[5];                                                                            \
-            for (int32_t i = 0; i < 5; i++) {                                                                    \
-                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
-                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
-                if (row > made)                                                                                  \
-                    enlarge(t, row, x, count, lines);                                                            \
-                made = row > made ? row : made;                                                                  \
-                r[i] = lines;                                                                                    \
+        const bs_line_pair *r[5] = {0};                                                                          \
+        int32_t made = -3, slot = 0;                                                                             \
+        for (int32_t y = -4; y < t->h; y++) {                                                                    \
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);              \
+            if (row > made) {                                                                                    \
+                slot = slot < 4 ? slot + 1 : 0;                                                                  \
+                enlarge(t, row, x, count, &ring[slot]);                                                          \
+                made = row;                                                                                      \
             }                                                                                                    \
-            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
-            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+            memmove(r, r + 1, 4 * sizeof *r);                                                                    \
+            r[4] = &ring[slot];                                                                                  \
+            if (y < 0)                                                                                           \
+                continue;                                                                                        \
+            vertical(r, out, t->out_row, count, high);                                                           \
+            out += 2 * t->out_row * (scale);                                                                     \
         }                                                                                                        \
     }
 
@@ -5753,27 +5755,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -6302,27 +6309,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -6819,27 +6831,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -7362,27 +7379,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -7876,6 +7898,7 @@ struct bs_graph {
     int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
+    const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
@@ -7886,19 +7909,24 @@ struct bs_graph {
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
 
-/* Records the first failure of building; later ones are ignored. Returns false always. */
+/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
+ * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
 const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes);
+/* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
@@ -8140,15 +8168,27 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments)
 {
+    bs_error *error = &graph->error;
+    int used = 0;
     if (graph->status != BS_OK)
         return false;
+    memset(error, 0, sizeof *error);
+    graph->status = error->status = status;
+    if (graph->adding) {
+        const char *name = graph->adding_name, *quote = *name ? "\"" : "";
+        used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "", quote, name, quote);
+    }
+    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
+    return false;
+}
+
+bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    memset(&graph->error, 0, sizeof graph->error);
-    graph->status = graph->error.status = status;
-    vsnprintf(graph->error.message, sizeof graph->error.message, format, arguments);
+    bs_graph_fail_as(graph, status, format, arguments);
     va_end(arguments);
     return false;
 }
@@ -8213,22 +8253,22 @@ static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
 /* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
 #define BS_DIM_LIMIT ((int64_t)1 << 30)
 
-static bool dim_in_range(bs_graph *g, int64_t n, const char *what)
-{
-    if (n >= 1 && n <= BS_DIM_LIMIT)
-        return true;
-    return bs_graph_fail(g, BS_ERROR_SHAPE, "%s is %lld, expected 1 .. 2^30", what, (long long)n);
-}
+static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
 
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 {
     const bs_dim_info dim = {BS_DIM_CONST, -1, 0, 0, 0, n, 0};
-    return dim_in_range(graph, n, "a dimension") ? dim_intern(graph, &dim) : -1;
+    if (dim_in_range(n))
+        return dim_intern(graph, &dim);
+    bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
+    return -1;
 }
 
-static bs_dim_id dim_fail(bs_graph *g, int64_t mul, int64_t add, int64_t div)
+static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    bs_graph_fail(g, BS_ERROR_SHAPE, "a dimension cannot be derived: (x%lld + %lld) / %lld", (long long)mul, (long long)add, (long long)div);
+    char text[96];
+    bs_graph_fail(g, BS_ERROR_SHAPE, "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+                  bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
     return -1;
 }
 
@@ -8246,9 +8286,8 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (parent < 0 || parent >= graph->n_dims || mul < 1 || div < 1 || mul > BS_DIM_LIMIT || div > BS_DIM_LIMIT ||
-        add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
-        return dim_fail(graph, mul, add, div);
+    if (!dim_in_range(mul) || !dim_in_range(div) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+        return dim_fail(graph, parent, mul, add, div);
     const bs_dim_info *p = &graph->dims[parent];
     if (p->kind == BS_DIM_DERIVED && p->div == 1)
         return bs_dim_derive(graph, p->parent, p->mul * mul, p->add * mul + add, div);
@@ -8259,8 +8298,8 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
     if (mul == 1 && add == 0 && div == 1)
         return parent;
     const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
-    if (!dim_in_range(graph, maximum, "a derived dimension"))
-        return -1;
+    if (!dim_in_range(maximum))
+        return dim_fail(graph, parent, mul, add, div);
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
     const bs_dim_info dim = {BS_DIM_DERIVED, parent, mul, add, div, maximum, 0};
@@ -8273,19 +8312,28 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
 
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
 {
-    if (!graph || graph->status != BS_OK || !dim_in_range(graph, maximum, "the maximum of a symbol"))
+    if (!graph || graph->status != BS_OK)
         return 0;
+    if (!dim_in_range(maximum)) {
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "", (long long)maximum);
+        return 0;
+    }
     const char *text = bs_graph_text(graph, name);
     const bs_dim_info dim = {BS_DIM_SYMBOL, -1, 0, 0, 0, maximum, (int32_t)(text - graph->text)};
     const bs_dim_id id = dim_intern(graph, &dim);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
 
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
+{
+    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
+}
+
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
 {
-    if (dim >= BS_DIM_TABLE && dim - BS_DIM_TABLE < graph->n_dims)
+    if (dim >= BS_DIM_TABLE)
         return (bs_dim_id)(dim - BS_DIM_TABLE);
-    if (dim >= BS_DIM_UPTO && dim < BS_DIM_TABLE) {
+    if (dim >= BS_DIM_UPTO) {
         const bs_dim symbol = bs_symbol(graph, "", dim - BS_DIM_UPTO);
         return symbol ? (bs_dim_id)(symbol - BS_DIM_TABLE) : -1;
     }
@@ -8296,58 +8344,16 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
 {
     if (!graph || graph->status != BS_OK)
         return 0;
-    const bs_dim_id parent = bs_dim_resolve(graph, symbol);
+    graph->adding = "bs_times";
+    graph->adding_name = "";
+    if (factor < 1)
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
+    if (!bs_dim_is_known(graph, symbol))
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol", (long long)symbol);
+    const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
     const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
+    graph->adding = NULL;
     return id < 0 ? 0 : BS_DIM_TABLE + id;
-}
-
-/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
-static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
-{
-    const bs_dim_info *parent = &g->dims[dim->parent];
-    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
-    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
-    char factor[24] = "";
-    if (mul != 1)
-        snprintf(factor, sizeof factor, "%lld", mul);
-    if (add == 0 && div == 1)
-        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
-    else if (div == 1)
-        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
-    else
-        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
-}
-
-const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
-{
-    if (d < 0 || d >= graph->n_dims) {
-        snprintf(buffer, bytes, "?");
-        return buffer;
-    }
-    const bs_dim_info *dim = &graph->dims[d];
-    const long long maximum = (long long)dim->maximum;
-    if (dim->kind == BS_DIM_CONST)
-        snprintf(buffer, bytes, "%lld", maximum);
-    else if (dim->kind == BS_DIM_SYMBOL)
-        snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
-    else
-        derived_text(graph, dim, buffer, bytes);
-    return buffer;
-}
-
-const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
-{
-    size_t used = 0;
-    buffer[0] = 0;
-    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
-        char dim[64];
-        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
-                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
-        used = n < 0 ? bytes : bs_add_u64(used, (uint64_t)n);
-    }
-    if (used + 2 <= bytes)
-        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
-    return buffer;
 }
 
 bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
@@ -8382,13 +8388,13 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in)
 {
     if (n_in < op->min_in || n_in > op->max_in)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "%s takes %d..%d operands, not %d", op->name, op->min_in, op->max_in, n_in);
+        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes (bs_graph_desc.max_nodes)", g->max_nodes);
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes, g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
         const bool none = in[i] == 0 && op->flags & BS_OP_STRUCTURAL && op->flags & BS_OP_VARIADIC;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
-            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d of %s is value %d, which does not exist", i, op->name, in[i]);
+            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
     }
     return true;
 }
@@ -8400,10 +8406,10 @@ static bool operands_agree(bs_graph *g, const bs_infer *infer)
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
+        char a[112], b[112];
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN,
-                                 "%s \"%s\": operand %d belongs to domain %d, operand 0 to domain %d; scatter or gather it first",
-                                 infer->op->name, infer->name, i, d, first);
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first", i,
+                                 bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
     }
     return true;
 }
@@ -8455,13 +8461,11 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
         uint64_t elements = 1;
-        for (int32_t d = 0; d < out->rank; d++) {
-            if (out->dims[d] < 0)
-                return bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": dimension %d cannot be told", infer->op->name, infer->name, d);
+        char shape[128];
+        for (int32_t d = 0; d < out->rank; d++)
             elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        }
-        if (out->rank < 0 || out->rank > BS_MAX_RANK || elements > (uint64_t)1 << 40)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": the result is too large", infer->op->name, infer->name);
+        if (elements > (uint64_t)1 << 40)
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements", bs_value_text(g, out, shape, sizeof shape));
     }
     return true;
 }
@@ -8476,6 +8480,9 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
         bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", op_index);
         return NULL;
     }
+    const char *name = params ? *(const char *const *)params : NULL;
+    graph->adding = op->name;
+    graph->adding_name = name ? name : "";
     if (!operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
@@ -8483,12 +8490,9 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!op->infer(&infer) || graph->status != BS_OK) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "%s \"%s\" cannot take these operands", op->name, infer.name);
+    if (!op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
         return NULL;
-    }
-    if (!outputs_sound(graph, &infer))
-        return NULL;
+    graph->adding = NULL;
 
     bs_node *node = &graph->nodes[graph->n_nodes];
     memset(node, 0, sizeof *node);
@@ -8501,7 +8505,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     node->params = copy;
     node->router = infer.router;
     node->path = infer.path;
-    node->domain = infer.n_out > 0 ? infer.out[0].domain : n_in > 0 && in[0] ? graph->values[in[0]].domain : 0;
+    node->domain = infer.n_out > 0 ? infer.out[0].domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
     for (int32_t i = 0; i < infer.n_out; i++) {
@@ -8517,7 +8521,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
 bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params)
 {
     const bs_node *node = bs_graph_add(graph, op, in, n_in, params);
-    const bs_value value = {node && node->n_out > 0 ? node->first_out : 0};
+    const bs_value value = {node ? node->first_out : 0};
     return value;
 }
 
@@ -8528,7 +8532,7 @@ void bs_block_begin(bs_graph *graph, const char *name)
     if (!graph || graph->status != BS_OK)
         return;
     if (graph->n_blocks == BS_MAX_BLOCKS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d blocks", BS_MAX_BLOCKS);
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": more than %d blocks", name ? name : "", BS_MAX_BLOCKS - 1);
         return;
     }
     bs_block *block = &graph->blocks[graph->n_blocks];
@@ -8562,11 +8566,13 @@ void bs_block_end(bs_graph *graph)
 
 #define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
 
-/* Every refusal reads: op "node": text. Returns false always. */
+/* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* As many dimensions as operand 0. */
+bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* An f32 image [C,H,W] with a constant number of channels. */
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
@@ -8578,6 +8584,8 @@ static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ?
 /* A field of a descriptor within low .. high. */
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
+/* The operand is a root value. */
+bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
@@ -8623,14 +8631,11 @@ static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1
 
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
 {
-    char text[200];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    bs_graph_fail_as(infer->graph, status, format, arguments);
     va_end(arguments);
-    const bool named = infer->name && *infer->name;
-    return bs_graph_fail(infer->graph, status, "%s%s%s%s: %s", infer->op->name, named ? " \"" : "",
-                         named ? infer->name : "", named ? "\"" : "", text);
+    return false;
 }
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
@@ -8656,6 +8661,16 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
                          low == 3 && high == 3 ? " [C, H, W]" : "");
 }
 
+bool bs_infer_same_rank(bs_infer *infer, int32_t index)
+{
+    const bs_value_info *value = infer->in[index], *first = infer->in[0];
+    char a[96], b[96];
+    if (value->rank == first->rank)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
+                         bs_value_text(infer->graph, value, a, sizeof a), bs_value_text(infer->graph, first, b, sizeof b));
+}
+
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
 {
     const bs_dim_id d = infer->in[index]->dims[axis];
@@ -8679,13 +8694,17 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     *positive = bs_axis_of(axis, rank);
     if (*positive >= 0 && *positive < rank)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of an operand of rank %d", axis, rank);
+    char shape[96];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
+                         bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
 }
 
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
 {
     if (n >= low && n <= high)
         return true;
+    if (low == high)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n, (long long)low);
     return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
                          (long long)low, (long long)high);
 }
@@ -8695,13 +8714,23 @@ bool bs_infer_act(bs_infer *infer, int32_t act)
     return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1);
 }
 
+bool bs_infer_root(bs_infer *infer, int32_t index)
+{
+    const int32_t domain = infer->in[index]->domain;
+    char text[112];
+    if (domain == 0)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected a root value", index,
+                         bs_domain_text(infer->graph, domain, text, sizeof text));
+}
+
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_id d = infer->in[0]->dims[axis];
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
     char text[64];
     if (maximum < 1 || maximum > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
                              bs_dim_text(infer->graph, d, text, sizeof text), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
@@ -8758,7 +8787,7 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld", (long long)n, (long long)d);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n, (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
@@ -9237,7 +9266,7 @@ static bool binary_infer(bs_infer *infer)
         return false;
     /* b of rank 1 beside an image: one value a channel */
     if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
-        return bs_infer_rank(infer, 1, a->rank, a->rank);
+        return bs_infer_same_rank(infer, 1);
     return binary_dims_fit(infer) && binary_frames_fit(infer);
 }
 
@@ -9327,7 +9356,7 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 {
     if (axis == 0 || !bs_value_in_patches(infer->graph, infer->in[0]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches", axis);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches, expected 0", axis);
 }
 
 /* ----------------------------------------------------------------------------------------------------- concat */
@@ -9335,7 +9364,7 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
 {
     const bs_value_info *first = infer->in[0], *other = infer->in[index];
-    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_rank(infer, index, first->rank, first->rank))
+    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
         return false;
     for (int32_t d = 0; d < first->rank; d++) {
         char left[64], right[64];
@@ -9437,8 +9466,8 @@ static bool slice_infer(bs_infer *infer)
     char text[64];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s: start %d, length %d reach beyond it", axis,
-                             bs_dim_text(infer->graph, d, text, sizeof text), desc->start, desc->length);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s", desc->start, desc->length, axis,
+                             bs_dim_text(infer->graph, d, text, sizeof text));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
@@ -10659,8 +10688,8 @@ static bool constant_infer(bs_infer *infer)
     infer->out[0].dtype = (bs_dtype)desc->dtype;
     infer->out[0].rank = desc->rank;
     for (int32_t d = 0; d < desc->rank; d++) {
-        if (desc->dim[d] < 1)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant", d);
+        if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant of 1 .. 2^30", d);
         infer->out[0].dims[d] = bs_dim_const(infer->graph, desc->dim[d]);
     }
     return true;
@@ -11295,8 +11324,8 @@ static bool topk_infer(bs_infer *infer)
     const bs_dim_id d = infer->in[0]->dims[last];
     char text[64];
     if (desc->k < 1 || desc->k > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, k is %d", last,
-                             bs_dim_text(infer->graph, d, text, sizeof text), desc->k);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "k is %d, expected 1 .. dimension %d of operand 0, which is %s", desc->k, last,
+                             bs_dim_text(infer->graph, d, text, sizeof text));
     infer->n_out = 2;
     infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
     infer->out[1].dtype = BS_I32;
@@ -11390,7 +11419,7 @@ static bool matmul_infer(bs_infer *infer)
     const bs_matmul_desc *desc = infer->params;
     const int32_t rank = infer->in[0]->rank;
     if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_dtype(infer, 1, BS_F32) ||
-        !bs_infer_rank(infer, 0, 2, BS_MAX_RANK) || !bs_infer_rank(infer, 1, rank, rank) || !bs_infer_whole(infer, 0) ||
+        !bs_infer_rank(infer, 0, 2, BS_MAX_RANK) || !bs_infer_same_rank(infer, 1) || !bs_infer_whole(infer, 0) ||
         !bs_infer_whole(infer, 1))
         return false;
     for (int32_t d = 0; d < rank - 2; d++)
@@ -12194,6 +12223,7 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
     const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
+    char shape[96];
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -12207,8 +12237,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         return infer->out[0].dims[axis] >= 0;
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of the operand",
-                             axis);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
+                             bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
     count->symbols--;
@@ -12252,7 +12282,7 @@ static bool reshape_infer(bs_infer *infer)
     if (count.rest >= 0)
         return reshape_rest(infer, &count) && bs_infer_no_new_image(infer);
     if (count.in != count.out || count.symbols != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s does not have %lld elements",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, which does not have %lld elements",
                              bs_value_text(infer->graph, infer->in[0], shape, sizeof shape), (long long)count.out);
     return bs_infer_no_new_image(infer);
 }
@@ -12335,7 +12365,7 @@ static int32_t reshape_code(bs_graph *graph, const bs_value_info *x, bs_dim dim)
 {
     if (dim == -1)
         return BS_RESHAPE_REST;
-    if (dim < 1 || (dim >= BS_UPTO(0) && dim < 2 * BS_UPTO(0)))
+    if (!bs_dim_is_known(graph, dim) || (dim >= BS_UPTO(0) && dim < 2 * BS_UPTO(0)))
         return 0; /* a new anonymous symbol cannot equal any of the operand's */
     const bs_dim_id id = bs_dim_resolve(graph, dim);
     if (id >= 0 && bs_dim_is_const(graph, id))
@@ -12900,8 +12930,8 @@ const char *bs_protocol_name(bs_protocol protocol);
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
-/* Whether a state_write or state_append of this state is there already. */
-bool bs_state_is_written(const bs_graph *graph, int32_t state);
+/* Operand 0 is a state that nothing writes yet; else refuses. */
+bool bs_infer_state(bs_infer *infer);
 
 /* Segments (structure_segment.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
@@ -12920,6 +12950,7 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 /* ==== begin src/structure.c =================================================================== */
 /* structure.c - structural ops: inputs, states, outputs, cells, routers, branches.
  * Owns their builder functions and shape rules. Relies on graph.h. Must never run anything. */
+/* #include "ops/common.h" */
 /* #include "structure.h" */
 
 /* ------------------------------------------------------------------------------------ inputs and outputs */
@@ -12967,12 +12998,12 @@ static bool name_is_new(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
     if (!infer->name[0])
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s needs a name", infer->op->name);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_op *op = bs_op_get(g->nodes[n].op);
         const bool named = op == &bs_op_input || op == &bs_op_state || op == &bs_op_output;
         if (named && strcmp(bs_node_name(&g->nodes[n]), infer->name) == 0)
-            return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "two inputs, states or outputs are called \"%s\"", infer->name);
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", op->name);
     }
     return true;
 }
@@ -12982,16 +13013,14 @@ static bool source_infer(bs_infer *infer)
     const bs_source_params *p = infer->params;
     if (!name_is_new(infer))
         return false;
-    if (p->dtype < 0 || p->dtype >= BS_DTYPE_COUNT || p->rank < 1 || p->rank > BS_MAX_RANK)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s \"%s\": dtype %d or rank %d is out of range", infer->op->name,
-                             infer->name, p->dtype, p->rank);
+    if (!bs_infer_field(infer, "dtype", p->dtype, 0, BS_DTYPE_COUNT - 1) || !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
+        return false;
     infer->out[0].dtype = (bs_dtype)p->dtype;
     infer->out[0].rank = p->rank;
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is not a constant or up to 1024 times a symbol",
-                                 infer->op->name, infer->name, i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times a symbol", i);
     }
     return true;
 }
@@ -13009,9 +13038,13 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     bs_source_params p = {name ? name : "", (int32_t)dtype, shape.rank, {0, 0, 0, 0}};
     if (!g || g->status != BS_OK)
         return failed;
+    g->adding = op->name;
+    g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
-        if (shape.dim[i] < 1 || (shape.dim[i] > (bs_dim)1 << 30 && shape.dim[i] < BS_UPTO(0)))
-            bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is %lld, expected 1 .. 2^30", op->name, p.name, i, (long long)shape.dim[i]);
+        if (!bs_dim_is_known(g, shape.dim[i])) {
+            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i, (long long)shape.dim[i]);
+            return failed;
+        }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
         p.dim[i] = id < 0 ? 0 : source_dim_encode(g, id);
     }
@@ -13028,18 +13061,10 @@ bs_value bs_state(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape sh
     return source_add(graph, &bs_op_state, name, dtype, shape);
 }
 
-static bool is_root(bs_infer *infer, int32_t index)
-{
-    if (infer->in[index]->domain == 0)
-        return true;
-    return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "%s \"%s\" takes a root value, operand %d is of domain %d",
-                         infer->op->name, infer->name, index, infer->in[index]->domain);
-}
-
 static bool output_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    return name_is_new(infer) && is_root(infer, 0);
+    return name_is_new(infer) && bs_infer_root(infer, 0);
 }
 
 const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
@@ -13069,31 +13094,30 @@ static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_v
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
 }
 
-bool bs_state_is_written(const bs_graph *graph, int32_t state)
+bool bs_infer_state(bs_infer *infer)
 {
-    for (int32_t n = 1; n < graph->n_nodes; n++) {
-        const bs_node *node = &graph->nodes[n];
+    const bs_graph *g = infer->graph;
+    const bs_node *source = &g->nodes[infer->in[0]->node];
+    if (!bs_node_is(source, &bs_op_state))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name, bs_node_name(source));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
         const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
-        if (writes && bs_node_in(graph, node)[0] == state)
-            return true;
+        if (writes && bs_node_in(g, node)[0] == infer->ids[0])
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
     }
-    return false;
+    return true;
 }
 
 static bool state_write_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    if (!is_root(infer, 0) || !is_root(infer, 1))
+    if (!bs_infer_state(infer) || !bs_infer_root(infer, 1))
         return false;
-    const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
-    if (!bs_node_is(source, &bs_op_state))
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
-    if (bs_state_is_written(infer->graph, infer->ids[0]))
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
-    char a[128], b[128];
+    char a[96], b[96];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
-                             bs_dtype_name(infer->in[1]->dtype), bs_value_text(infer->graph, infer->in[1], b, sizeof b),
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s", bs_dtype_name(infer->in[1]->dtype),
+                             bs_value_text(infer->graph, infer->in[1], b, sizeof b), bs_node_name(&infer->graph->nodes[infer->in[0]->node]),
                              bs_dtype_name(infer->in[0]->dtype), bs_value_text(infer->graph, infer->in[0], a, sizeof a));
     return true;
 }
@@ -13125,13 +13149,14 @@ static int32_t dim_ratio(const bs_graph *g, bs_dim_id base, bs_dim_id dim)
 static bool patches_join(bs_infer *infer, int32_t domain)
 {
     const bs_graph *g = infer->graph;
-    const bs_domain *d = &g->domains[g->domains[domain].patches < 0 ? 0 : g->domains[domain].patches];
-    if (d->kind != BS_DOMAIN_PATCHES || d != &g->domains[domain])
-        return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "patches \"%s\": `like` is not a value of a patch domain", infer->name);
+    const bs_domain *d = &g->domains[domain];
+    char a[112], b[96];
+    if (d->kind != BS_DOMAIN_PATCHES)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame", bs_domain_text(g, domain, a, sizeof a));
     const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]), kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
     if (ky < 1 || ky != kx)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "patches \"%s\": dimensions 1 and 2 are not the same multiple of those of `like`",
-                             infer->name);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
+                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, domain, a, sizeof a));
     infer->out[0].domain = domain;
     infer->out[0].scale_num = ky;
     return true;
@@ -13142,11 +13167,8 @@ static bool patches_infer(bs_infer *infer)
     const bs_patches_desc *p = infer->params;
     const bs_value_info *frame = infer->in[0];
     const int32_t size = bs_or_default(p->size, 64);
-    if (!is_root(infer, 0))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "size", size, 1, 8192))
         return false;
-    if (frame->rank != 3 || size < 1 || size > 8192)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "patches \"%s\" takes a frame [C,H,W] and a size of 1..8192, not rank %d, size %d",
-                             infer->name, frame->rank, size);
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     if (infer->n_in == 2)
         return patches_join(infer, infer->in[1]->domain);
@@ -13173,8 +13195,10 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
 static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
+    char a[112], b[96];
     if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
-        return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "assemble takes cells [C,h,w] of a patch domain; gather what a router scattered first");
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
+                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -13192,10 +13216,8 @@ static bool rows_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
-    if (!is_root(infer, 0))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    if (x->rank < 1)
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "rows needs a leading dimension");
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -13203,9 +13225,9 @@ static bool rows_infer(bs_infer *infer)
     if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
         const bs_domain *d = &g->domains[infer->in[1]->domain];
         if (infer->in[1]->domain == 0)
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "rows: `like` is a root value, not one of cells");
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is a root value, expected cells");
         if (bs_dim_max(g, x->dims[0]) < d->max_rows)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "rows: dimension 0 holds %lld rows, the domain of `like` up to %lld",
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 holds %lld rows, the domain of `like` up to %lld",
                                  (long long)bs_dim_max(g, x->dims[0]), (long long)d->max_rows);
         out->domain = infer->in[1]->domain;
         return true;
@@ -13231,10 +13253,12 @@ static bool collect_infer(bs_infer *infer)
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
     const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
+    char text[112];
     if (!rows && d->kind != BS_DOMAIN_PATCHES)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows, segments or patches; gather what a router scattered first");
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
+                             bs_domain_text(g, x->domain, text, sizeof text));
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "collect: rank %d cells cannot be stacked (images of patches: use assemble)", x->rank);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)", bs_value_text(g, x, text, sizeof text));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
     out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
@@ -13256,6 +13280,7 @@ bs_value bs_collect(bs_graph *graph, bs_value cells)
 /* ==== begin src/structure_route.c ============================================================= */
 /* structure_route.c - routers, scatter, gather: builder functions and shape rules.
  * Relies on structure.h. Must never decide anything itself: that is route.c, when a session runs. */
+/* #include "ops/common.h" */
 /* #include "structure.h" */
 
 typedef struct bs_protocol_rule {
@@ -13286,25 +13311,17 @@ const char *bs_protocol_name(bs_protocol protocol)
 static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
 {
     bs_graph *g = infer->graph;
-    if (d->protocol < 0 || d->protocol >= BS_PROTOCOL_COUNT)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": protocol %d does not exist", infer->name, d->protocol);
     if (!infer->name[0])
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "a router needs a name");
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
     for (int32_t i = 1; i < g->n_routers; i++)
         if (strcmp(g->routers[i].desc->name, infer->name) == 0)
-            return bs_graph_fail(g, BS_ERROR_GRAPH, "two routers are called \"%s\"", infer->name);
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+    if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
+        return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
-    if (d->paths < 1 || d->paths > BS_MAX_PATHS || (two && d->paths != 2))
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": %d paths; %s takes %s", infer->name, d->paths,
-                             protocol_rules[d->protocol].name, two ? "2" : "1..64");
-    if (d->k < 0 || d->k > d->paths || d->fallback < 0 || d->fallback > d->paths)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": k %d or fallback %d is beyond its %d paths", infer->name, d->k,
-                             d->fallback, d->paths);
-    if (d->capacity < 0 || (d->protocol == BS_ROUTE_BUDGET && d->capacity > BS_MAX_PATHS))
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d is out of range", infer->name, d->capacity);
-    if (d->protocol == BS_ROUTE_CAPACITY && d->capacity < 1)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d, expected at least 1", infer->name, d->capacity);
-    return true;
+    return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
+           bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
+           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY, d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
 }
 
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
@@ -13314,13 +13331,14 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
     const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
     const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
-    if (score->rank != 1 || !bs_dim_is_const(infer->graph, score->dims[0]) || (expected > 0 && width != expected))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": %s takes scores [%lld] a cell, dimension 0 is %lld (rank %d)",
-                             infer->name, rule->name, (long long)expected, (long long)width, score->rank);
-    if (!(score->dtype == BS_F32 && rule->score_f32) && !(score->dtype == BS_I32 && rule->score_i32))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": %s does not take %s scores", infer->name, rule->name,
-                             bs_dtype_name(score->dtype));
-    return true;
+    const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) && (expected < 0 || width == expected);
+    if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
+        return true;
+    char wanted[16], shape[96];
+    snprintf(wanted, sizeof wanted, expected < 0 ? "n" : "%lld", (long long)expected);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
+                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name, rule->score_f32 ? "f32" : "i32",
+                         rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
 }
 
 static bool route_knob_sound(bs_infer *infer)
@@ -13330,7 +13348,9 @@ static bool route_knob_sound(bs_infer *infer)
     const bs_value_info *knob = infer->in[1];
     if (knob->domain == 0 && knob->dtype == BS_F32 && knob->rank == 1 && bs_dim_max(infer->graph, knob->dims[0]) == 1)
         return true;
-    return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": the knob must be a root value f32 [1]", infer->name);
+    char shape[96], domain[112];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
+                         bs_value_text(infer->graph, knob, shape, sizeof shape), bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
 }
 
 static int32_t route_max_paths_per_cell(const bs_route_desc *d)
@@ -13348,9 +13368,9 @@ static bool route_infer(bs_infer *infer)
     if (!route_params_sound(infer, d) || !route_scores_sound(infer, d) || !route_knob_sound(infer))
         return false;
     if (infer->in[0]->domain == 0)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "route \"%s\": scores are a root value; make cells first (bs_rows, bs_patches)", infer->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
     if (g->n_routers == BS_MAX_ROUTERS)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
     bs_router_info *router = &g->routers[g->n_routers];
     router->node = g->n_nodes;
     router->domain = infer->in[0]->domain;
@@ -13395,11 +13415,19 @@ bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_rout
 
 /* ------------------------------------------------------------------------------------ what follows a router */
 
+/* For builders that look at a router before they add a node. */
+static bool router_exists(bs_graph *graph, const char *op, bs_router router)
+{
+    if (!graph || graph->status != BS_OK)
+        return false;
+    return (router.id >= 1 && router.id < graph->n_routers) || bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+}
+
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
 {
     if (id >= 1 && id < infer->graph->n_routers)
         return &infer->graph->routers[id];
-    bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "%s: router %d does not exist", infer->op->name, id);
+    bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d does not exist", id);
     return NULL;
 }
 
@@ -13408,13 +13436,14 @@ static bool scatter_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_router_params *p = infer->params;
     const bs_router_info *router = router_known(infer, p->router);
+    char a[112], b[112];
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "scatter: router \"%s\" has no path %d", router->desc->name, p->path);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name, router->desc->paths);
     if (infer->in[0]->domain != router->domain)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "scatter: the value is of domain %d, router \"%s\" decides for domain %d",
-                             infer->in[0]->domain, router->desc->name, router->domain);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name, bs_domain_text(g, router->domain, b, sizeof b));
     const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
                               .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
     infer->router = p->router;
@@ -13450,7 +13479,8 @@ static bool price_infer(bs_infer *infer)
     if (!router)
         return false;
     if (router->desc->protocol != BS_ROUTE_BUDGET)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "route_price: router \"%s\" has no budget", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget", router->desc->name,
+                             protocol_rules[router->desc->protocol].name);
     infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
@@ -13465,7 +13495,8 @@ static bool score_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->ids[0] != router->score)
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "route_score: the operand is not the score of router \"%s\"", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
+                             router->desc->name, router->score);
     infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
@@ -13485,8 +13516,10 @@ bs_value bs_route_price(bs_graph *graph, bs_router router)
 bs_value bs_route_score(bs_graph *graph, bs_router router)
 {
     const bs_router_params p = {"", router.id, 0};
-    const bool known = graph && router.id >= 1 && router.id < graph->n_routers;
-    const int32_t score = known ? graph->routers[router.id].score : 0; /* 0: refused */
+    const bs_value failed = {0};
+    if (!router_exists(graph, "route_score", router))
+        return failed;
+    const int32_t score = graph->routers[router.id].score;
     return bs_graph_value(graph, bs_op_index("route_score"), &score, 1, &p);
 }
 
@@ -13495,10 +13528,12 @@ static bool look_ahead_infer(bs_infer *infer)
 {
     infer->n_out = 0;
     if (!infer->name[0])
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "look_ahead needs the name of a router");
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
     const bs_value_info *score = infer->in[0];
+    char shape[96];
     if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) || !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "look_ahead \"%s\": a score a path is expected, f32 or i32 [paths]", infer->name);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]", bs_dtype_name(score->dtype),
+                             bs_value_text(infer->graph, score, shape, sizeof shape));
     return true;
 }
 
@@ -13519,30 +13554,30 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_gather_params *p = infer->params;
     const bs_value_info *v = &g->values[infer->ids[path]];
     const bs_domain *d = &g->domains[v->domain];
+    char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "gather: operand %d is not of path %d of router \"%s\"", path, path, router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path, bs_domain_text(g, v->domain, a, sizeof a),
+                             path, router->desc->name);
     bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
-    char a[128], b[128];
     if (!same)
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "gather of router \"%s\": path %d gives %s %s, another path %s %s", router->desc->name, path,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, sizeof a), bs_dtype_name(first->dtype),
-                             bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s, another path %s %s", path, router->desc->name,
+                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
     return true;
 }
 
 static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, const bs_value_info *first)
 {
     const bs_gather_params *p = infer->params;
-    if (p->mode < BS_GATHER_PLACE || p->mode > BS_GATHER_SELECT)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "gather: mode %d does not exist", p->mode);
+    if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
+        return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "gather: place takes at most one path a cell, router \"%s\" gives up to %d",
-                             router->desc->name, router->max_paths_per_cell);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d", router->desc->name,
+                             router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "gather: sums are f32, not %s", bs_dtype_name(first->dtype));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name, bs_dtype_name(first->dtype));
     return true;
 }
 
@@ -13554,20 +13589,27 @@ static bool gather_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->n_in != router->desc->paths + 1)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "gather: router \"%s\" has %d paths", router->desc->name, router->desc->paths);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
+                             router->desc->paths, router->desc->name);
     const bs_value_info *first = NULL;
     for (int32_t i = 0; i < infer->n_in && !first; i++)
         first = infer->ids[i] ? &g->values[infer->ids[i]] : NULL;
     if (!first)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "gather of router \"%s\" has nothing to gather", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "no path of \"%s\" gives anything, and there is no residual", router->desc->name);
     if (!gather_mode_sound(infer, router, first))
         return false;
     for (int32_t i = 0; i < router->desc->paths; i++)
         if (infer->ids[i] && !gather_value_sound(infer, router, i, first))
             return false;
-    const int32_t residual = infer->ids[router->desc->paths];
-    if (residual && (g->values[residual].domain != router->domain || !bs_same_shape(&g->values[residual], first)))
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "gather of router \"%s\": the residual is of another domain or shape", router->desc->name);
+    const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
+    char a[112], b[112];
+    if (infer->ids[router->desc->paths] && residual->domain != router->domain)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s", bs_domain_text(g, residual->domain, a, sizeof a),
+                             router->desc->name, bs_domain_text(g, router->domain, b, sizeof b));
+    if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
+                             bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),
+                             bs_value_text(g, first, b, sizeof b));
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
@@ -13582,15 +13624,11 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 {
     int32_t in[BS_MAX_PATHS + 1];
     const bs_value failed = {0};
-    if (!graph || graph->status != BS_OK)
+    if (!router_exists(graph, "gather", router))
         return failed;
-    if (router.id < 1 || router.id >= graph->n_routers || !values) {
-        bs_graph_fail(graph, BS_ERROR_GRAPH, "gather: router %d does not exist", router.id);
-        return failed;
-    }
     const int32_t paths = graph->routers[router.id].desc->paths;
     for (int32_t i = 0; i < paths; i++)
-        in[i] = values[i].id;
+        in[i] = values ? values[i].id : 0; /* no path gives anything */
     in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
     return bs_graph_value(graph, bs_op_index("gather"), in, paths + 1, &p);
@@ -13612,22 +13650,26 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
         return domain;
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is not of segments (bs_segments; gather what a router scattered first)", index);
+    char text[112];
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
+                  bs_domain_text(infer->graph, domain, text, sizeof text));
     return 0;
 }
 
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
 {
     const bs_value_info *v = infer->in[index];
-    char shape[96];
+    char shape[96], segments[96];
     if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is not an input", index, what);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is made by %s, expected an input", index, what,
+                             bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
                              bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, which is another number of segments", index, what,
-                             bs_value_text(infer->graph, v, shape, sizeof shape));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
+                             bs_value_text(infer->graph, v, shape, sizeof shape),
+                             bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
     return true;
 }
 
@@ -13637,9 +13679,7 @@ static bool segments_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (x->domain != 0)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", x->domain);
-    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
         return false;
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -13680,11 +13720,8 @@ static bool append_fits(bs_infer *infer, int32_t domain)
 static bool state_append_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
-    if (!bs_node_is(source, &bs_op_state))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is not a state");
-    if (bs_state_is_written(infer->graph, infer->ids[0]))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
+    if (!bs_infer_state(infer))
+        return false;
     const int32_t domain = bs_infer_segments(infer, 1);
     return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
 }
@@ -13725,14 +13762,13 @@ static bool segment_spread_infer(bs_infer *infer)
     const bs_value_info *parent = infer->in[0];
     bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 1);
-    char shape[96];
-    if (!domain)
+    char shape[96], text[96];
+    if (!domain || !bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    if (parent->domain != 0)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", parent->domain);
-    if (parent->rank < 1 || parent->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, dimension 0 is not the number of segments",
-                             bs_value_text(infer->graph, parent, shape, sizeof shape));
+    const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
+    if (parent->dims[0] != segments)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
+                             bs_value_text(infer->graph, parent, shape, sizeof shape), bs_dim_text(infer->graph, segments, text, sizeof text));
     out->rank = parent->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = parent->dims[i + 1];
@@ -13925,12 +13961,15 @@ enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V
 static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 {
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
+        char a[112], b[112];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
             return false;
         if (infer->in[i]->domain != domain)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, operand 0 of domain %d", i, infer->in[i]->domain, domain);
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
+                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a), bs_domain_text(infer->graph, domain, b, sizeof b));
         if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d has another dimension 0 than operand 0", i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i, bs_value_text(infer->graph, infer->in[i], a, sizeof a),
+                                 bs_value_text(infer->graph, infer->in[0], b, sizeof b));
     }
     return true;
 }
@@ -13938,20 +13977,18 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 /* [segments, window, d], both with one window. */
 static bool attention_cache_fits(bs_infer *infer, int32_t domain)
 {
+    int32_t window;
     for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
         const bs_value_info *cache = infer->in[i];
-        int32_t window;
         char shape[96];
-        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 3, 3) || !bs_infer_const(infer, i, 1, "the window", &window))
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
-        if (cache->domain != 0)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, expected a root value", i, cache->domain);
-        if (cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
             cache->dims[2] != infer->in[0]->dims[0])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
                                  i, bs_value_text(infer->graph, cache, shape, sizeof shape));
     }
-    return bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) && bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
 }
 
 static bool attention_infer(bs_infer *infer)
@@ -14126,9 +14163,69 @@ bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_va
 /* ==== end src/ops/attention.c ================================================================= */
 
 /* ==== begin src/describe.c ==================================================================== */
-/* describe.c - nodes and ops in one line each, for people and for `inspect`.
+/* describe.c - dimensions, shapes and domains for messages; nodes and ops in one line each, for people and for `inspect`.
  * Relies on graph.h, op.h and structure.h. Must never print. */
 /* #include "structure.h" */
+
+/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
+static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
+{
+    const bs_dim_info *parent = &g->dims[dim->parent];
+    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
+    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
+    char factor[24] = "";
+    if (mul != 1)
+        snprintf(factor, sizeof factor, "%lld", mul);
+    if (add == 0 && div == 1)
+        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
+    else if (div == 1)
+        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
+    else
+        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
+}
+
+const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
+{
+    const bs_dim_info *dim = &graph->dims[d];
+    const long long maximum = (long long)dim->maximum;
+    if (dim->kind == BS_DIM_CONST)
+        snprintf(buffer, bytes, "%lld", maximum);
+    else if (dim->kind == BS_DIM_SYMBOL)
+        snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
+    else
+        derived_text(graph, dim, buffer, bytes);
+    return buffer;
+}
+
+const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
+{
+    size_t used = 0;
+    buffer[0] = 0;
+    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
+        char dim[64];
+        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
+                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
+        used += (size_t)n;
+    }
+    if (used + 2 <= bytes)
+        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
+    return buffer;
+}
+
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes)
+{
+    const bs_domain *d = &graph->domains[domain];
+    char a[40], b[40];
+    if (d->kind == BS_DOMAIN_ROOT)
+        snprintf(buffer, bytes, "the root");
+    else if (d->kind == BS_DOMAIN_PATH)
+        snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
+    else if (d->kind == BS_DOMAIN_PATCHES)
+        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a), bs_dim_text(graph, d->width, b, sizeof b));
+    else
+        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
+    return buffer;
+}
 
 /* Text that is cut where the buffer ends, while its true length goes on being counted. */
 typedef struct describe_text {
@@ -14597,12 +14694,11 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static bool cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
     c->status = status;
     c->fault = fault;
     c->wanted = wanted;
-    return false;
 }
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
@@ -14614,21 +14710,23 @@ bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *w
         return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
     if (cursor->fault == BS_FAULT_ASCII)
         return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
-    return bs_fail(error, BS_ERROR_FORMAT, "%s needs %llu bytes at byte %llu, there are %llu", what, wanted, at,
+    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
                    (unsigned long long)bs_cursor_left(cursor));
 }
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    if (c->status != BS_OK)
-        return false;
-    return bytes <= bs_cursor_left(c) ? true : cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    return c->status == BS_OK;
 }
 
 static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK ? true : cursor_fail(c, status, BS_FAULT_END, bytes);
+    if (status != BS_OK)
+        cursor_fail(c, status, BS_FAULT_END, bytes);
+    return status == BS_OK;
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
@@ -14697,14 +14795,14 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     if (cursor->status != BS_OK)
         return false;
     cursor->most = bytes - 1;
-    if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
-    const bool there = bs_cursor_take(cursor, text, length);
-    text[length] = 0;
-    if (there && text_is_plain(text, length))
-        return true;
-    text[0] = 0;
-    return there ? cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length) : false;
+    if (length >= bytes) {
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
+        return false;
+    }
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
+    text[cursor->status == BS_OK ? length : 0] = 0;
+    return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -14900,15 +14998,10 @@ static bs_status gguf_header(gguf_pass *p)
 
 /* --------------------------------------------------------------------------------------------------- keys */
 
-static uint32_t gguf_type_bytes(uint32_t type)
-{
-    static const uint8_t bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < BS_GGUF_TYPE_COUNT ? bytes[type] : 0;
-}
-
 static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
-    const uint32_t bytes = gguf_type_bytes(key->type);
+    static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
     bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
         there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
@@ -17591,12 +17684,15 @@ static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
     return bytes / chunks + ((uint64_t)index < bytes % chunks);
 }
 
+/* Times saturate: a profile may say anything, and a clock that wraps goes back. */
+static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
+
 static uint64_t device_ns(const replay *r, uint64_t bytes)
 {
-    return r->desc->latency_ns + (uint64_t)((double)bytes * 1e9 / (double)r->desc->bytes_per_second);
+    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bytes * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return (uint64_t)((double)bytes * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return whole_ns((double)bytes * r->desc->prepare_ns_per_byte); }
 
 static void fill_lanes(replay *r)
 {
@@ -17607,8 +17703,8 @@ static void fill_lanes(replay *r)
         lane->busy = true;
         lane->bytes = chunk_bytes_of(r, lane->chunk.unit, lane->chunk.index);
         lane->start = r->now > r->device_free ? r->now : r->device_free;
-        lane->arrives = r->device_free = lane->start + device_ns(r, lane->bytes);
-        lane->done = lane->arrives + prepare_ns(r, lane->bytes);
+        lane->arrives = r->device_free = bs_add_u64(lane->start, device_ns(r, lane->bytes));
+        lane->done = bs_add_u64(lane->arrives, prepare_ns(r, lane->bytes));
     }
 }
 
@@ -17641,9 +17737,9 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 
 static void compute(replay *r, uint64_t ns)
 {
-    const uint64_t end = r->now + ns;
+    const uint64_t end = bs_add_u64(r->now, ns);
     uint64_t when = 0;
-    r->computed += ns;
+    r->computed = bs_add_u64(r->computed, ns);
     fill_lanes(r);
     for (replay_lane *lane = next_event(r, &when); lane && when <= end; lane = next_event(r, &when))
         pass_event(r, lane, when);
@@ -17764,7 +17860,7 @@ static void oracle_read(replay *r, replay_oracle *o)
     o->bytes += r->units[u].read_bytes;
     o->loaded = o->now;
     for (int32_t c = 0; c < r->units[u].n_chunks; c++)
-        o->loaded += device_ns(r, chunk_bytes_of(r, u, c));
+        o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
 }
 
 /* The unit's last chunk is still to be prepared when storage is free again. */
@@ -17772,7 +17868,7 @@ static void oracle_arrive(replay *r, replay_oracle *o)
 {
     const int32_t u = o->loading;
     r->resident[u] = true;
-    r->ready_at[u] = o->loaded + prepare_ns(r, chunk_bytes_of(r, u, r->units[u].n_chunks - 1));
+    r->ready_at[u] = bs_add_u64(o->loaded, prepare_ns(r, chunk_bytes_of(r, u, r->units[u].n_chunks - 1)));
     o->loading = -1;
 }
 
@@ -17781,8 +17877,8 @@ static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
     const bs_trace_use *use = &r->trace->uses[o->at];
     if (o->computing || !r->resident[use->unit])
         return;
-    const uint64_t from = o->now > o->computed + before[o->at] ? o->now : o->computed + before[o->at];
-    o->computed = (from > r->ready_at[use->unit] ? from : r->ready_at[use->unit]) + use->compute_ns;
+    const uint64_t idle = bs_add_u64(o->computed, before[o->at]), from = o->now > idle ? o->now : idle;
+    o->computed = bs_add_u64(from > r->ready_at[use->unit] ? from : r->ready_at[use->unit], use->compute_ns);
     r->future[use->unit] = r->next_position[o->at] < 0 ? INT32_MAX : r->next_position[o->at];
     o->computing = true;
 }
@@ -17816,7 +17912,7 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
     memset(before, 0, (size_t)r->trace->n_uses * sizeof *before);
     for (int32_t k = 0; k < r->trace->n_visits; k++) {
         const bs_trace_visit *v = &r->trace->visits[k];
-        tail += v->before_ns;
+        tail = bs_add_u64(tail, v->before_ns);
         if (v->n_uses > 0) {
             before[v->first_use] = tail;
             tail = 0;
@@ -17827,7 +17923,7 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
         uint64_t bytes = 0;
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
-            result->oracle_ns = ns == UINT64_MAX ? ns : ns + tail;
+            result->oracle_ns = bs_add_u64(ns, tail);
             result->oracle_bytes = bytes;
         }
     }
@@ -18086,6 +18182,8 @@ typedef struct bs_plan_unit {
     uint64_t prepared_bytes;
 } bs_plan_unit;
 
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
 #define BS_MAX_REGIONS 128
 #define BS_MAX_PARTS 512
 
@@ -18109,7 +18207,7 @@ struct bs_plan {
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units, max_stage_units;
+    int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
@@ -18418,8 +18516,6 @@ void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, i
 static bool force_routes(bs_plan *plan, bs_error *error)
 {
     const bs_graph *g = plan->graph;
-    if (plan->desc.n_forces < 0 || plan->desc.n_forces > BS_MAX_FORCES)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d forced routes, at most %d", plan->desc.n_forces, BS_MAX_FORCES);
     for (int32_t f = 0; f < plan->desc.n_forces; f++) {
         const bs_force *force = &plan->desc.forces[f];
         int32_t found = 0;
@@ -18640,6 +18736,8 @@ static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t in
     return op->halo ? op->halo(g, node, index, out) : out;
 }
 
+#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
+
 static void spread_margins(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -18650,9 +18748,39 @@ static void spread_margins(bs_plan *plan)
             if (in[i] == 0 || g->values[in[i]].rank != 3)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
-            v->margin = bs_max_i32(v->margin, margin_asked(plan, node, i));
+            v->margin = bs_min_i32(bs_max_i32(v->margin, margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
         }
     }
+}
+
+static bool margins_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_node *node = &g->nodes[g->values[v].node];
+        if (plan->values[v].margin > BS_MAX_MARGIN)
+            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell", bs_op_get(node->op)->name,
+                             bs_node_name(node), BS_MAX_MARGIN);
+    }
+    return true;
+}
+
+/* Rows are counted in 32 bits, and so are the choices of a router. */
+static bool rows_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    char text[112];
+    for (int32_t d = 1; d < g->n_domains; d++)
+        if (plan->domains[d].live && plan->domains[d].max_rows > BS_MAX_ROWS)
+            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most", (long long)plan->domains[d].max_rows,
+                             bs_domain_text(g, d, text, sizeof text));
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
+        if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
+            return bs_refuse(error, BS_ERROR_LIMIT, "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+                             g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
+    }
+    return true;
 }
 
 /* Tensors that hold a row a cell were sized for the graph's own patch size. */
@@ -18700,7 +18828,7 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
     find_live(plan);
     choose_orders(plan);
     spread_margins(plan);
-    return cells_fit(plan, error) && cells_are_whole(plan, error);
+    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
 }
 /* ==== end src/plan_live.c ===================================================================== */
 
@@ -18799,33 +18927,29 @@ static int32_t instr_key(const bs_plan *p, const bs_instr *i)
     return 0;
 }
 
-static bool stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
 {
     for (int32_t k = stage->first_unit; unit != 0 && k < stage->first_unit + stage->n_units; k++)
         if (p->stage_units[k] == unit - 1)
-            return true;
+            return;
     if (unit == 0)
-        return true;
-    if (p->n_stage_units == p->max_stage_units)
-        return false;
+        return;
     p->stage_units[p->n_stage_units++] = unit - 1;
     stage->n_units++;
-    return true;
 }
 
-static bool stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
+static void stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
 {
-    bool fits = true;
     if (i->kind == BS_INSTR_OP)
-        return stage_add(p, stage, p->nodes[i->node].unit);
-    for (int32_t k = 0; fits && k < p->n_parts; k++)
+        stage_add(p, stage, p->nodes[i->node].unit);
+    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
         if (p->parts[k].region == i->node)
-            fits = stage_add(p, stage, p->parts[k].unit);
-    return fits;
+            stage_add(p, stage, p->parts[k].unit);
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static bool find_stages(bs_plan *p)
+static void find_stages(bs_plan *p)
 {
     bs_trace_stage *open = NULL;
     int32_t open_key = 0;
@@ -18843,12 +18967,10 @@ static bool find_stages(bs_plan *p)
             open_key = key;
         }
         i->stage = p->n_stages - 1;
-        if (!stage_add_instr(p, open, i))
-            return false;
+        stage_add_instr(p, open, i);
         if (i->kind == BS_INSTR_REGION)
             open = NULL;
     }
-    return true;
 }
 
 static void part_units(bs_plan *p)
@@ -18877,20 +18999,23 @@ static void size_lanes(bs_plan *p)
 
 bool bs_plan_stages(bs_plan *p, bs_error *error)
 {
+    int32_t largest = 0;
+    char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
         const uint64_t bytes = p->units[u].prepared_bytes;
         p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        p->largest_unit_bytes = bytes > p->largest_unit_bytes ? bytes : p->largest_unit_bytes;
+        largest = bytes > p->largest_unit_bytes ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
     part_units(p);
-    if (!find_stages(p))
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan's stages need more than %d units", p->max_stage_units);
+    find_stages(p);
     p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
     if (p->slot_bytes < p->largest_unit_bytes) {
         const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, "the weights of the largest block");
+        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
+        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
         return false;
     }
     p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
@@ -19082,7 +19207,7 @@ typedef struct bs_lower_pass {
     int32_t region_time[BS_MAX_REGIONS];
     int32_t region_phase[BS_MAX_REGIONS]; /* of its nodes, the last */
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
-    bs_status status;
+    bool full; /* there are more regions or parts than fit */
 } bs_lower_pass;
 
 bool bs_lower_is_view(const bs_node *node);
@@ -19156,7 +19281,7 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
         if (p->parts[i].region == region && p->parts[i].domain == domain)
             return i;
     if (p->n_parts == p->max_parts) {
-        l->status = BS_ERROR_LIMIT;
+        l->full = true;
         return 0;
     }
     bs_part *part = &p->parts[p->n_parts];
@@ -19187,8 +19312,8 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
     if (l->plan->n_regions == BS_MAX_REGIONS) {
-        l->status = BS_ERROR_LIMIT;
-        return 0;
+        l->full = true;
+        return l->open[top] = 0;
     }
     l->plan->region_domain[l->plan->n_regions] = top;
     l->region_phase[l->plan->n_regions] = 0;
@@ -19656,11 +19781,7 @@ void bs_lower_places(bs_lower_pass *l)
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
 {
     bs_plan *p = l->plan;
-    if (p->n_instrs == p->max_instrs) {
-        l->status = BS_ERROR_LIMIT;
-        return &p->instrs[0];
-    }
-    bs_instr *i = &p->instrs[p->n_instrs++];
+    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
     memset(i, 0, sizeof *i);
     i->kind = kind;
     i->node = node;
@@ -19958,15 +20079,15 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
     for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
+    if (l->full)
+        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
+                         BS_MAX_REGIONS, BS_MAX_PARTS);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             emit_ending(l, n);
-    if (l->status != BS_OK)
-        return bs_refuse(error, l->status, "the plan has more than %d instructions, %d regions or %d parts", plan->max_instrs,
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
     sort_instrs(plan->instrs, plan->instrs + plan->max_instrs, plan->n_instrs);
     index_parts(plan);
     part_costs(plan);
@@ -20241,8 +20362,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
             plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
     }
     plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
-    if (plan->transient_bytes > (uint64_t)1 << 46 || plan->scratch_bytes > (uint64_t)1 << 46)
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan needs more than 2^46 bytes: are the maxima of the symbols right?");
+    const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
+    if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
+        return bs_refuse(error, BS_ERROR_LIMIT, "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
+                         (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
     return true;
 }
 /* ==== end src/plan_memory.c =================================================================== */
@@ -20276,7 +20399,8 @@ static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
     l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
     l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
-    l->max_instrs = 4 * g->n_nodes + g->n_operands + l->max_regions;
+    /* a gather: one for each of its operands; else two at most; and the regions */
+    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
@@ -20323,39 +20447,55 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    np->prepared_bytes = bs_plan_canonical_bytes(g, node);
-    if (op->plan)
+    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    np->prepared_bytes = canonical;
+    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = 0; /* blocks of threads have their own */
     uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
     *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : bs_plan_canonical_bytes(g, node);
+    const uint64_t staging = np->unit ? 0 : canonical;
     p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
     p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
 }
 
+/* A field of bs_plan_desc, and what it may be. */
+typedef struct desc_range {
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
+    int32_t low, high;
+} desc_range;
+
+#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
+static const desc_range desc_ranges[] = {
+    RANGE(threads, 64),
+    RANGE(tier, BS_TIER_CUDA),
+    RANGE(order, BS_ORDER_DEPTH),
+    RANGE(conv, BS_CONV_FORCE_REFERENCE),
+    RANGE(patch_size, 8192),
+    RANGE(n_forces, BS_MAX_FORCES),
+    RANGE(lanes, BS_MAX_LANES),
+    RANGE(chunk_bytes, 1 << 30),
+    RANGE(half, 1),
+    RANGE(in_place, 1),
+    RANGE(lowering, BS_LOWER_COUNT - 1),
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+};
+#undef RANGE
+
 static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 {
-    if (d->threads < 0 || d->threads > 64)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d threads, expected 1 .. 64", d->threads);
-    if (d->tier < 0 || d->tier > BS_TIER_CUDA)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "tier %d does not exist", d->tier);
-    if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_REFERENCE)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
-    if (d->patch_size < 0 || d->patch_size > 8192)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "patch size %d, expected 0 .. 8192", d->patch_size);
-    if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
-                         BS_MAX_LANES);
+    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
+        const desc_range *r = &desc_ranges[i];
+        int32_t n;
+        memcpy(&n, (const char *)d + r->offset, sizeof n);
+        if (n != 0 && (n < r->low || n > r->high))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "", r->low, r->high);
+    }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
-    if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
-    if (d->half < 0 || d->half > 1 || d->in_place < 0 || d->in_place > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d, in_place %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->in_place, d->shared_bytes,
-                         BS_DEVICE_WORKSPACE);
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     return true;
 }
 
@@ -20430,7 +20570,6 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
     p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
     p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    p->max_stage_units = l.max_stage_units;
     if (plan_make(p, memory + l.at_workspace, error))
         return p;
     arena->used = mark;
@@ -24711,7 +24850,7 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
     if (symbol < 0 || symbol >= model->n_symbols)
         return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a multiple of %d", index, (long long)wanted, (int)factor);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
     if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
                        (long long)(m->maximum[symbol] * factor));
@@ -24783,7 +24922,7 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_damage.c). */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
@@ -24791,12 +24930,11 @@ typedef union model_params {
 
 static bs_status build_node(bs_graph *graph, const bs_model_node *node)
 {
-    const bs_op *op = bs_op_get(node->op);
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
     memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
-    bs_graph_add(graph, node->op, node->in, node->n_in, op->params_bytes ? &params : NULL);
+    bs_graph_add(graph, node->op, node->in, node->n_in, &params);
     return graph->status;
 }
 
@@ -24883,9 +25021,7 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
 
 static bs_status replay_end(model_replay *r)
 {
-    const bs_status status = replay_blocks(r, r->model->n_nodes);
-    if (status != BS_OK)
-        return status;
+    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
         return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
                        r->model->blocks[r->next_block].first_node);
@@ -25526,7 +25662,7 @@ static bs_status model_block(model_open *o, int32_t index)
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
-                       index ? "some of" : "all,", n);
+                       index ? "some of" : "all:", n);
     return model_block_record(o, block, tensor);
 }
 
@@ -25810,7 +25946,8 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
+    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
+        !p->file_open || !p->file_read || !p->file_close || !path) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c9709522482381c6cf8140f3d40891441dd269710b4fe4ccd92051a9f6f0e768
+ * sha256 of the parts: 2c8f878b722058cfd9598663866b852db49b5df1a1e11a64146137f7653e76a4
  */
 #include "brainstorm.h"
 
@@ -268,6 +268,7 @@ struct bs_graph {
     int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
+    const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
@@ -278,19 +279,24 @@ struct bs_graph {
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
 
-/* Records the first failure of building; later ones are ignored. Returns false always. */
+/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
+ * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
 const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes);
+/* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
@@ -489,8 +495,8 @@ const char *bs_protocol_name(bs_protocol protocol);
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
-/* Whether a state_write or state_append of this state is there already. */
-bool bs_state_is_written(const bs_graph *graph, int32_t state);
+/* Operand 0 is a state that nothing writes yet; else refuses. */
+bool bs_infer_state(bs_infer *infer);
 
 /* Segments (structure_segment.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
@@ -605,6 +611,8 @@ typedef struct bs_plan_unit {
     uint64_t prepared_bytes;
 } bs_plan_unit;
 
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
 #define BS_MAX_REGIONS 128
 #define BS_MAX_PARTS 512
 
@@ -628,7 +636,7 @@ struct bs_plan {
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units, max_stage_units;
+    int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */

@@ -234,7 +234,7 @@ static bs_status model_block(model_open *o, int32_t index)
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
-                       index ? "some of" : "all,", n);
+                       index ? "some of" : "all:", n);
     return model_block_record(o, block, tensor);
 }
 

@@ -26,7 +26,8 @@ static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
     l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
     l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
-    l->max_instrs = 4 * g->n_nodes + g->n_operands + l->max_regions;
+    /* a gather: one for each of its operands; else two at most; and the regions */
+    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
@@ -73,39 +74,55 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    np->prepared_bytes = bs_plan_canonical_bytes(g, node);
-    if (op->plan)
+    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    np->prepared_bytes = canonical;
+    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = 0; /* blocks of threads have their own */
     uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
     *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : bs_plan_canonical_bytes(g, node);
+    const uint64_t staging = np->unit ? 0 : canonical;
     p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
     p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
 }
 
+/* A field of bs_plan_desc, and what it may be. */
+typedef struct desc_range {
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
+    int32_t low, high;
+} desc_range;
+
+#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
+static const desc_range desc_ranges[] = {
+    RANGE(threads, 64),
+    RANGE(tier, BS_TIER_CUDA),
+    RANGE(order, BS_ORDER_DEPTH),
+    RANGE(conv, BS_CONV_FORCE_REFERENCE),
+    RANGE(patch_size, 8192),
+    RANGE(n_forces, BS_MAX_FORCES),
+    RANGE(lanes, BS_MAX_LANES),
+    RANGE(chunk_bytes, 1 << 30),
+    RANGE(half, 1),
+    RANGE(in_place, 1),
+    RANGE(lowering, BS_LOWER_COUNT - 1),
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+};
+#undef RANGE
+
 static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 {
-    if (d->threads < 0 || d->threads > 64)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d threads, expected 1 .. 64", d->threads);
-    if (d->tier < 0 || d->tier > BS_TIER_CUDA)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "tier %d does not exist", d->tier);
-    if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_REFERENCE)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
-    if (d->patch_size < 0 || d->patch_size > 8192)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "patch size %d, expected 0 .. 8192", d->patch_size);
-    if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
-                         BS_MAX_LANES);
+    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
+        const desc_range *r = &desc_ranges[i];
+        int32_t n;
+        memcpy(&n, (const char *)d + r->offset, sizeof n);
+        if (n != 0 && (n < r->low || n > r->high))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "", r->low, r->high);
+    }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
-    if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
-    if (d->half < 0 || d->half > 1 || d->in_place < 0 || d->in_place > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d, in_place %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->in_place, d->shared_bytes,
-                         BS_DEVICE_WORKSPACE);
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     return true;
 }
 
@@ -180,7 +197,6 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
     p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
     p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    p->max_stage_units = l.max_stage_units;
     if (plan_make(p, memory + l.at_workspace, error))
         return p;
     arena->used = mark;

@@ -11,11 +11,7 @@
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
 {
     bs_plan *p = l->plan;
-    if (p->n_instrs == p->max_instrs) {
-        l->status = BS_ERROR_LIMIT;
-        return &p->instrs[0];
-    }
-    bs_instr *i = &p->instrs[p->n_instrs++];
+    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
     memset(i, 0, sizeof *i);
     i->kind = kind;
     i->node = node;
@@ -313,15 +309,15 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
     for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
+    if (l->full)
+        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
+                         BS_MAX_REGIONS, BS_MAX_PARTS);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             emit_ending(l, n);
-    if (l->status != BS_OK)
-        return bs_refuse(error, l->status, "the plan has more than %d instructions, %d regions or %d parts", plan->max_instrs,
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
     sort_instrs(plan->instrs, plan->instrs + plan->max_instrs, plan->n_instrs);
     index_parts(plan);
     part_costs(plan);

@@ -38,12 +38,15 @@ static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
     return bytes / chunks + ((uint64_t)index < bytes % chunks);
 }
 
+/* Times saturate: a profile may say anything, and a clock that wraps goes back. */
+static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
+
 static uint64_t device_ns(const replay *r, uint64_t bytes)
 {
-    return r->desc->latency_ns + (uint64_t)((double)bytes * 1e9 / (double)r->desc->bytes_per_second);
+    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bytes * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return (uint64_t)((double)bytes * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return whole_ns((double)bytes * r->desc->prepare_ns_per_byte); }
 
 static void fill_lanes(replay *r)
 {
@@ -54,8 +57,8 @@ static void fill_lanes(replay *r)
         lane->busy = true;
         lane->bytes = chunk_bytes_of(r, lane->chunk.unit, lane->chunk.index);
         lane->start = r->now > r->device_free ? r->now : r->device_free;
-        lane->arrives = r->device_free = lane->start + device_ns(r, lane->bytes);
-        lane->done = lane->arrives + prepare_ns(r, lane->bytes);
+        lane->arrives = r->device_free = bs_add_u64(lane->start, device_ns(r, lane->bytes));
+        lane->done = bs_add_u64(lane->arrives, prepare_ns(r, lane->bytes));
     }
 }
 
@@ -88,9 +91,9 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 
 static void compute(replay *r, uint64_t ns)
 {
-    const uint64_t end = r->now + ns;
+    const uint64_t end = bs_add_u64(r->now, ns);
     uint64_t when = 0;
-    r->computed += ns;
+    r->computed = bs_add_u64(r->computed, ns);
     fill_lanes(r);
     for (replay_lane *lane = next_event(r, &when); lane && when <= end; lane = next_event(r, &when))
         pass_event(r, lane, when);
@@ -211,7 +214,7 @@ static void oracle_read(replay *r, replay_oracle *o)
     o->bytes += r->units[u].read_bytes;
     o->loaded = o->now;
     for (int32_t c = 0; c < r->units[u].n_chunks; c++)
-        o->loaded += device_ns(r, chunk_bytes_of(r, u, c));
+        o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
 }
 
 /* The unit's last chunk is still to be prepared when storage is free again. */
@@ -219,7 +222,7 @@ static void oracle_arrive(replay *r, replay_oracle *o)
 {
     const int32_t u = o->loading;
     r->resident[u] = true;
-    r->ready_at[u] = o->loaded + prepare_ns(r, chunk_bytes_of(r, u, r->units[u].n_chunks - 1));
+    r->ready_at[u] = bs_add_u64(o->loaded, prepare_ns(r, chunk_bytes_of(r, u, r->units[u].n_chunks - 1)));
     o->loading = -1;
 }
 
@@ -228,8 +231,8 @@ static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
     const bs_trace_use *use = &r->trace->uses[o->at];
     if (o->computing || !r->resident[use->unit])
         return;
-    const uint64_t from = o->now > o->computed + before[o->at] ? o->now : o->computed + before[o->at];
-    o->computed = (from > r->ready_at[use->unit] ? from : r->ready_at[use->unit]) + use->compute_ns;
+    const uint64_t idle = bs_add_u64(o->computed, before[o->at]), from = o->now > idle ? o->now : idle;
+    o->computed = bs_add_u64(from > r->ready_at[use->unit] ? from : r->ready_at[use->unit], use->compute_ns);
     r->future[use->unit] = r->next_position[o->at] < 0 ? INT32_MAX : r->next_position[o->at];
     o->computing = true;
 }
@@ -263,7 +266,7 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
     memset(before, 0, (size_t)r->trace->n_uses * sizeof *before);
     for (int32_t k = 0; k < r->trace->n_visits; k++) {
         const bs_trace_visit *v = &r->trace->visits[k];
-        tail += v->before_ns;
+        tail = bs_add_u64(tail, v->before_ns);
         if (v->n_uses > 0) {
             before[v->first_use] = tail;
             tail = 0;
@@ -274,7 +277,7 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
         uint64_t bytes = 0;
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
-            result->oracle_ns = ns == UINT64_MAX ? ns : ns + tail;
+            result->oracle_ns = bs_add_u64(ns, tail);
             result->oracle_bytes = bytes;
         }
     }

@@ -22,7 +22,7 @@ enum {
 /* ----------------------------------------------------------------------------------------------------- the graph */
 
 /* One path of a router gives rows, what the others leave is kept. */
-static inline bs_value sweep_some(bs_graph *g, bs_router r, int32_t path, bs_value x, bs_gather_mode mode)
+static inline bs_value sweep_some(bs_graph *g, bs_router r, int32_t path, bs_value x, int32_t mode)
 {
     bs_value rows[3] = {{0}, {0}, {0}};
     rows[path] = bs_scatter(g, r, path, x);
@@ -218,7 +218,8 @@ static inline void sweep_write_nodes(forge *f, const bs_graph *g)
     k = 0;
     for (size_t i = 0; i < n; i++) {
         counts[i] = g->nodes[i + 1].params ? bs_op_get(g->nodes[i + 1].op)->n_fields : 0;
-        memcpy(list + k, (const uint8_t *)g->nodes[i + 1].params + (counts[i] ? sizeof(char *) : 0), 4 * (size_t)counts[i]);
+        if (counts[i])
+            memcpy(list + k, (const uint8_t *)g->nodes[i + 1].params + sizeof(char *), 4 * (size_t)counts[i]);
         k += (size_t)counts[i];
     }
     forge_i32s(f, "brainstorm.node.params.count", counts, n);

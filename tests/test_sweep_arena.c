@@ -420,10 +420,10 @@ static void test_rings(void)
 
 int main(int argc, char **argv)
 {
-    share = sweep_share_of(argc, argv, 61);
+    share = sweep_share_of(argc, argv, 17);
     alone = sweep_alone();
     sweep_prepare(&file, &wanted, &alone);
-    const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS, .plan = {.tier = BS_TIER_SCALAR}};
+    const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS};
     resident = streamed = sound;
     streamed.plan = sweep_streamed(&file, &alone);
     streamed.stream.check_records = 1;
@@ -440,7 +440,8 @@ int main(int argc, char **argv)
     test_slots();
     test_chunks();
     test_profile_create();
-    if (check(record(SWEEP_RING) && written.n > 1000, "a life is recorded in %zu bytes", written.n)) {
+    const bool recorded = record(SWEEP_RING) && written.n > 1000;
+    if (check(recorded, "a life is recorded in %zu bytes", written.n)) {
         test_profile_read(false);
         test_profile_read(true);
         test_replay();

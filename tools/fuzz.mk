@@ -16,10 +16,10 @@ $(BUILD)/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz
 $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(MODULES) $(LIBRARY)
 	@$(link) -fsanitize=fuzzer
 
-$(BUILD)/make_corpus: $(BUILD)/obj/tests/fuzz/make_corpus.o $(MODULES) $(LIBRARY)
+$(BUILD)/make_corpus $(BUILD)/fuzz/make_corpus: $(BUILD)/obj/tests/fuzz/make_corpus.o $(MODULES) $(LIBRARY)
 	@$(link)
 
-FUZZ_REPLAYS := $(FUZZERS:%=$(BUILD)/fuzz/replay_%)
+FUZZ_REPLAYS := $(FUZZERS:%=$(BUILD)/fuzz/replay_%) $(BUILD)/fuzz/make_corpus
 test-build: $(if $(filter tests/test_fuzz_corpus.sh,$(TESTS)),$(FUZZ_REPLAYS))
 
 .PHONY: fuzz fuzz-build fuzz-corpus fuzz-engines

@@ -4,15 +4,15 @@
  * or changes what it gives; which plan; which arenas; which extents).
  * Weights are the file's own, or made for what the graph asks, because a graph that was changed has no weights that fit.
  *
- * Relies on: fuzz_run.h, flat_source.h, gguf_mutate.h. Must never: know what a field of the file means. */
+ * Relies on: fuzz_run.h, fuzz_weights.h, gguf_mutate.h. Must never: know what a field of the file means. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz_run.h"
+#include "fuzz_weights.h"
 
-#include "../flat_source.h"
 #include "gguf_mutate.h"
 #include "model.h"
 
-enum { FUZZ_OPTIONS = 48, FUZZ_WEIGHTS_MOST = 12000 };
+enum { FUZZ_OPTIONS = 48 };
 
 static BS_ALIGNED uint8_t model_memory[1 << 20], graph_memory[2][3 << 20];
 
@@ -122,40 +122,12 @@ static bs_graph *build_small(const bs_model *model, const bs_graph *large, fuzz_
 
 /* --- weights ------------------------------------------------------------------------------------------------ */
 
-/* What the graph asks for, in records. False when that is too much for one execution. */
-static bool make_weights(flat_source *source, const bs_graph *g, fuzz_bytes *o)
-{
-    fuzz_session noise = {.noise = fuzz_u16(o)};
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    uint64_t elements = 0, count = 0;
-    const int32_t style = fuzz_below(o, 4);
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_op *op = bs_op_get(g->nodes[n].op);
-        const int32_t n_specs = op->weights ? op->weights(g, &g->nodes[n], specs) : 0;
-        for (int32_t i = 0; i < n_specs; i++)
-            elements = bs_add_u64(elements, bs_weight_elements(&specs[i]));
-        count += (uint64_t)n_specs;
-    }
-    if (elements > FUZZ_WEIGHTS_MOST || count > FLAT_TENSORS / 2 || g->n_blocks > FLAT_BLOCKS)
-        return false;
-    flat_init(source, g, NULL, fuzz_flip(o, 60) ? BS_F16 : BS_F32);
-    for (int32_t i = 0; i < source->n_tensors; i++)
-        fuzz_fill(&noise, source->bytes + source->tensors[i].offset, source->tensors[i].info.bytes / bs_dtype_bytes(source->tensors[i].info.dtype),
-                  source->tensors[i].info.dtype, style);
-    for (int32_t b = 0; b < source->n_blocks && style != 1; b++)
-        if (source->records[b].bytes)
-            source->records[b].crc32 = bs_crc32(0, source->bytes + source->records[b].offset + FLAT_HEAD, (size_t)source->records[b].bytes - FLAT_HEAD);
-    source->fail_at = fuzz_flip(o, 30) ? 1 + fuzz_below(o, 20) : 0;
-    source->wrong_head_at = fuzz_flip(o, 20) ? 1 + fuzz_below(o, 20) : 0;
-    return true;
-}
-
 static void run_model(const bs_model *model, const bs_graph *g, fuzz_bytes *o)
 {
     static flat_source source;
     bs_weights weights = bs_model_weights(model);
     if (fuzz_flip(o, 150)) {
-        if (!make_weights(&source, g, o))
+        if (!fuzz_make_weights(&source, g, o))
             return;
         weights = flat_weights(&source, 1);
     }

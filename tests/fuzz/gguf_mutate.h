@@ -211,8 +211,8 @@ static inline size_t gm_write(gm_file *f, uint8_t *data, size_t most)
     gm_out o = {data, 0, most, false};
     const uint8_t zero = 0;
     gm_put(&o, "GGUF\3\0\0\0", 8);
-    gm_put_u64(&o, (uint64_t)(f->n_tensors + f->more_tensors));
-    gm_put_u64(&o, (uint64_t)(f->n_keys + f->more_keys));
+    gm_put_u64(&o, (uint64_t)f->n_tensors + (uint64_t)f->more_tensors);
+    gm_put_u64(&o, (uint64_t)f->n_keys + (uint64_t)f->more_keys);
     for (int32_t k = 0; k < f->n_keys; k++)
         gm_put_key(&o, &f->keys[k]);
     for (int32_t t = 0; t < f->n_tensors; t++)

@@ -9,6 +9,7 @@
 #include "../random_graph.h"
 #include "../gguf_tiny.h"
 #include "../profile_synth.h"
+#include "y4m.h"
 
 #include <sys/stat.h>
 
@@ -21,7 +22,7 @@ static void save(const char *fuzzer, const char *name, int32_t number, const voi
     mkdir(path, 0777);
     snprintf(path, sizeof path, "%s/%s/seed-%s-%02d", folder, fuzzer, name, number);
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, n, file) != n || fwrite(more, 1, n_more, file) != n_more || fclose(file) != 0) {
+    if (!file || fwrite(data, 1, n, file) != n || (n_more && fwrite(more, 1, n_more, file) != n_more) || fclose(file) != 0) {
         fprintf(stderr, "%s cannot be written\n", path);
         exit(1);
     }
@@ -252,6 +253,72 @@ static void model_corpus(void)
     }
 }
 
+/* --- profiles, traces ------------------------------------------------------------------------------------------ */
+
+static void profile_corpus(void)
+{
+    static const int32_t runs[] = {0, 1, 2, 3, 5, 9, 20, 40};
+    for (int32_t i = 0; i < 8; i++) {
+        synth_bytes b = synth_profile(runs[i], NULL);
+        save("profile", "synth", i, b.data, b.n - (i == 4 ? 3 : 0), options_of(0), 24);
+        synth_free(&b);
+    }
+}
+
+/* Any bytes are a trace. */
+static void replay_corpus(void)
+{
+    static uint8_t bytes[600];
+    for (int32_t i = 0; i < 24; i++) {
+        const size_t n = 60 + (size_t)i * 20;
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = (uint8_t)(check_random() >> 8);
+        bytes[0] = (uint8_t)(i * 3);
+        bytes[12] = (uint8_t)(i % 6 * 4); /* units */
+        save("replay", "any", i, bytes, n, NULL, 0);
+    }
+}
+
+/* --- video ------------------------------------------------------------------------------------------------------- */
+
+/* A few small frames in every layout, from a file and from a pipe. */
+static void y4m_corpus(void)
+{
+    static uint8_t bytes[8192];
+    for (int32_t layout = 0; layout < Y4M_LAYOUT_COUNT; layout++) {
+        y4m_info info = {.width = 3 + layout, .height = 4 + layout % 3, .layout = (y4m_layout)layout, .range = (y4m_range)(layout % 3),
+                         .rate = {true, 30000, 1001}, .aspect = {layout % 2, 1, 1}, .interlacing = layout % 3 ? 'p' : 0};
+        char line[Y4M_HEADER_WRITE_MAX + 1];
+        size_t n = 1;
+        bytes[0] = (uint8_t)layout;
+        const size_t length = y4m_format_header(&info, line), frame = y4m_frame_bytes(&info);
+        memcpy(bytes + n, line, length);
+        n += length;
+        for (int32_t f = 0; f < layout % 4; f++) {
+            memcpy(bytes + n, "FRAME\n", 6);
+            for (size_t i = 0; i < frame; i++)
+                bytes[n + 6 + i] = (uint8_t)(i * 7 + (size_t)f);
+            n += 6 + frame;
+        }
+        save("y4m", y4m_facts(info.layout)->name, layout, bytes, n - (layout == 7 ? 5 : 0), NULL, 0);
+    }
+}
+
+/* --- builder calls ----------------------------------------------------------------------------------------------- */
+
+/* Any bytes are calls; few bytes go on as a random graph. */
+static void graph_corpus(void)
+{
+    static uint8_t bytes[500];
+    for (int32_t i = 0; i < 80; i++) {
+        const size_t n = i % 2 ? 60 + (size_t)i * 5 : i % 4 ? 6 : 40 + (size_t)i * 4;
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = (uint8_t)(check_random() >> 8);
+        bytes[0] = (uint8_t)i;
+        save("graph", i % 2 ? "wild" : "grown", i, bytes, n, NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -261,5 +328,9 @@ int main(int argc, char **argv)
     folder = argv[1];
     mkdir(folder, 0777);
     model_corpus();
+    profile_corpus();
+    replay_corpus();
+    y4m_corpus();
+    graph_corpus();
     return 0;
 }
