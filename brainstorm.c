@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c0fabddd0c98f52df5102a2956ed76160c8d0b01f33b1e28c2274c3000e68829
+ * sha256 of the parts: 61b92796198138c7ac723ef55ebb08f1dfb52f26e43456081b13b3921b7a7929
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16097,7 +16097,6 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bs_profile_facts *f = &r->facts;
     const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
     switch (e->kind) {
-    case BS_EVENT_RUN: return true;
     case BS_EVENT_DECISION:
         return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
     case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
@@ -16109,9 +16108,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_LOADED:
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
-    case BS_EVENT_DROPPED: return true;
     }
-    return false;
+    return true; /* of a run, or of events that were dropped */
 }
 
 /* Makes the next event lie in the window. */
@@ -22507,7 +22505,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
     }
-    for (int32_t k = 0; r->desc->normalise && sum > 0 && k < count; k++)
+    for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 
@@ -22563,7 +22561,7 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_BINARY: choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0)); return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
-    default: return BS_ERROR_UNSUPPORTED;
+    default: return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows every protocol, and the others are not row by row */
     }
 }
 
@@ -23862,7 +23860,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     const bs_op *op = bs_op_get(node->op);
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
+    const int32_t count = op->weights(s->graph, node, specs);
     uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
     if (!prepared)
         return BS_ERROR_PLATFORM;
@@ -24471,12 +24469,13 @@ static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
-    if (session->broken)
-        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
-    bs_status status = run_check(session, error);
+    bs_status status = session->broken ? BS_OK : run_check(session, error);
     if (status != BS_OK)
         return status;
-    run_begin(session);
+    if (!session->broken)
+        run_begin(session); /* on a device states that are to be zero may not become it */
+    if (session->broken)
+        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
