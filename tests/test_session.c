@@ -813,6 +813,7 @@ static void test_asking(void)
     check(!bs_session_create(NULL, r.plan, NULL, &error) && error.status == BS_ERROR_ARGUMENT &&
               !bs_session_create(&r.memory, NULL, NULL, &error) && error.status == BS_ERROR_ARGUMENT,
           "no memory or no plan is an error");
+    check(!bs_tier_available(BS_TIER_NEON) || !bs_tier_available(BS_TIER_AVX2), "no processor has the tiers of two");
     for (int32_t tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++) {
         const bs_plan_desc of_tier = {.tier = tier};
         if (bs_tier_available((bs_tier)tier) || !rig_plan(&r, reuse_net(), &of_tier))
