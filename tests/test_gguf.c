@@ -397,10 +397,11 @@ static void damage_apply(forge *f, const damage *d)
 /* Of damage that a later check would refuse as well: what the message must say, since that is where to look. */
 static const struct { const char *name, *said; } told[] = {
     {"alignment 24", "a power of two"},
-    {"array that wraps its bytes", "runs over the end"},
+    {"array that wraps its bytes", "key 13 is malformed or runs over the end"},
     {"tensor dimension 0", "dimension that is zero"},
     {"block range beyond the nodes", "bad range of nodes"},
     {"array of arrays", "is an array of arrays"},
+    {"operand counts that use too many", "node 11: its inputs are malformed"},
     {"parameter count beyond the op's", "node 0: its parameters are malformed"},
     {"a dimension that no weight has", "has more dimensions than its weights"},
     {"weights out of order", "is not in the order of blocks"},

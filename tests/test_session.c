@@ -40,6 +40,15 @@ static void test_arena(void)
                 wrong += (uintptr_t)piece % BS_ALIGNMENT != 0 || piece < memory + skip || piece + 65 > memory + skip + bytes;
         }
     check(wrong == 0, "pieces of an arena are aligned and within it, wherever its memory lies");
+    bs_error error;
+    bs_arena arena;
+    bs_arena_init(&arena, "half", memory, sizeof memory);
+    bs_arena_take(&arena, sizeof memory / 2);
+    const size_t left = arena.size - arena.used;
+    bs_graph *g = new_graph();
+    bs_output(g, "y", bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), 1, 1));
+    check(!bs_plan_create(&arena, g, NULL, &error) && error.available == left && arena.used + left == arena.size,
+          "what is left is told: %s", error.message);
 }
 
 /* --------------------------------------------------------------------------------------------------------- binding */
