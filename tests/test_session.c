@@ -40,6 +40,15 @@ static void test_arena(void)
                 wrong += (uintptr_t)piece % BS_ALIGNMENT != 0 || piece < memory + skip || piece + 65 > memory + skip + bytes;
         }
     check(wrong == 0, "pieces of an arena are aligned and within it, wherever its memory lies");
+    bs_error error;
+    bs_arena arena;
+    bs_arena_init(&arena, "half", memory, sizeof memory);
+    bs_arena_take(&arena, sizeof memory / 2);
+    const size_t left = arena.size - arena.used;
+    bs_graph *g = new_graph();
+    bs_output(g, "y", bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), 1, 1));
+    check(!bs_plan_create(&arena, g, NULL, &error) && error.available == left && arena.used + left == arena.size,
+          "what is left is told: %s", error.message);
 }
 
 /* --------------------------------------------------------------------------------------------------------- binding */
@@ -836,6 +845,7 @@ static void test_asking(void)
     check(!bs_session_create(NULL, r.plan, NULL, &error) && error.status == BS_ERROR_ARGUMENT &&
               !bs_session_create(&r.memory, NULL, NULL, &error) && error.status == BS_ERROR_ARGUMENT,
           "no memory or no plan is an error");
+    check(!bs_tier_available(BS_TIER_NEON) || !bs_tier_available(BS_TIER_AVX2), "no processor has the tiers of two");
     for (int32_t tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++) {
         const bs_plan_desc of_tier = {.tier = tier};
         if (bs_tier_available((bs_tier)tier) || !rig_plan(&r, reuse_net(), &of_tier))
