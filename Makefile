@@ -123,7 +123,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants \
+.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -135,6 +135,7 @@ help:
 	@echo 'make test-asan    the tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
 	@echo 'make test-tsan    the tests with the thread sanitizer'
 	@echo 'make test-aarch64 the tests cross-built, under qemu'
+	@echo 'make lint         stack, recursion, analyzers (PARTS=stack: one)'
 	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model.c: the ones these leave out there)'
 	@echo 'make sweep        every cut, flip, arena too small and call that fails: minutes (tests take a part of them)'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
@@ -235,6 +236,10 @@ test-tsan:
 
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200
+
+# What can be found without running anything (PARTS="stack recursion": only these).
+lint:
+	@BUILD=build/lint PYTHON='$(PYTHON)' sh tests/lint.sh $(PARTS)
 
 # Branches of src/ that the tests take; tools/coverage.mk has the build.
 coverage:

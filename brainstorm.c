@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 61b92796198138c7ac723ef55ebb08f1dfb52f26e43456081b13b3921b7a7929
+ * sha256 of the parts: 31aec8b4b5e769b4082c46e1f3c928f396aabb91a316c8fe980fcd0bf5d9d603
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8286,11 +8286,16 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
-        return dim_fail(graph, parent, mul, add, div);
-    const bs_dim_info *p = &graph->dims[parent];
-    if (p->kind == BS_DIM_DERIVED && p->div == 1)
-        return bs_dim_derive(graph, p->parent, p->mul * mul, p->add * mul + add, div);
+    const bs_dim_info *p;
+    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
+        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+            return dim_fail(graph, parent, mul, add, div);
+        p = &graph->dims[parent];
+        if (p->kind != BS_DIM_DERIVED || p->div != 1)
+            break;
+        add += p->add * mul;
+        mul *= p->mul;
+    }
     const int64_t common = dim_divisor(dim_divisor(mul, add), div);
     mul /= common;
     add /= common;
@@ -19651,26 +19656,32 @@ static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t bef
     return true;
 }
 
-static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user);
-
-/* Readers of the old content must be done before the region that writes it, or be its own residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t value, const state_use *use)
-{
-    state_use copy = *use;
-    return bs_lower_each_reader(l, value, state_reader_is_early, &copy);
-}
-
 static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
-        return state_value_is_early(l, node->first_out, use);
+    if (bs_lower_is_view(node) && index == 0 && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
+        return true; /* its readers are asked */
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
     return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
+}
+
+/* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
+ * residual. */
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, const state_use *use)
+{
+    state_use copy = *use;
+    bool early = true;
+    for (int32_t value = state; value < l->g->n_values && early; value++) {
+        int32_t seen = value;
+        while (seen > state && l->plan->values[seen].place == BS_PLACE_VIEW)
+            seen = l->plan->values[seen].source;
+        early = seen != state || bs_lower_each_reader(l, value, state_reader_is_early, &copy);
+    }
+    return early;
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
