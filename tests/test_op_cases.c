@@ -285,7 +285,7 @@ static void test_codes(void)
         for (int32_t layout = 0; layout < LAYOUTS; layout += LAYOUT_PLANAR_PADDED) {
             pool_used = 0;
             bs_graph *g = new_graph();
-            bs_convert(g, bs_input(g, "x", BS_F32, BS_SHAPE1(3)), &(bs_convert_desc){.dtype = cases[i].to});
+            bs_convert(g, bs_input(g, "x", BS_F32, BS_SHAPE1(3)), &(bs_convert_desc){.dtype = (int32_t)cases[i].to});
             op_case c = op_case_new(g, bs_tier_best(), layout);
             *(float *)c.in[0].operand.data = cases[i].from;
             const bs_status status = op_case_run(&c);
@@ -311,7 +311,7 @@ static void test_fusion(void)
             bs_graph *g = new_graph();
             const bs_value sum = bs_add(g, bs_pixel_shuffle(g, bs_input(g, "tail", BS_F32, BS_SHAPE3(4, 8, 6)), 2),
                                         bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12)));
-            bs_convert(g, sum, &(bs_convert_desc){.dtype = cases[i].codes, .scale = cases[i].scale, .code_bits = cases[i].bits});
+            bs_convert(g, sum, &(bs_convert_desc){.dtype = (int32_t)cases[i].codes, .scale = cases[i].scale, .code_bits = cases[i].bits});
             op_case c = op_case_new(g, tier, LAYOUT_LAST);
             const int32_t dims[2][3] = {{4, 8, 6}, {1, 16, 12}};
             for (int32_t k = 0; k < 2; k++) {

@@ -40,7 +40,7 @@ static bool is_fused(bs_graph *g, bs_value tail, int32_t r, bs_value base, bool 
 {
     const bs_value shuffled = bs_pixel_shuffle(g, tail, r);
     const bs_value sum = swapped ? bs_add(g, base, shuffled) : bs_add(g, shuffled, base);
-    const bs_value stored = bs_convert(g, sum, &(bs_convert_desc){.name = "store", .dtype = codes});
+    const bs_value stored = bs_convert(g, sum, &(bs_convert_desc){.name = "store", .dtype = (int32_t)codes});
     const bool rows = g->status == BS_OK && g->domains[g->values[stored.id].domain].kind == BS_DOMAIN_ROWS;
     bs_output(g, "codes", rows ? bs_collect(g, stored) : stored);
     const bs_plan *p = plan_of(g, NULL);
