@@ -47,6 +47,7 @@ static void gather_of_scales(bs_graph *g)
 
 static void rows_of_graph(void)
 {
+    WRONG(BS_ERROR_GRAPH, "output \"o\": operand 0 is value 0, which does not exist", bs_output(g, "o", none));
     WRONG(BS_ERROR_DOMAIN, "add: operand 1 is of patches of 16 [H<=64, W<=48], operand 0 of rows [N<=40]: scatter or gather it first",
           bs_add(g, f->tokens, f->score));
     WRONG(BS_ERROR_DOMAIN,
