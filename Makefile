@@ -96,8 +96,8 @@ BENCH_C := $(if $(BENCH_SOURCES),$(shell grep -l '^int main' $(BENCH_SOURCES)))
 BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildcard bench/*.cu))
 
 # Tests that start no thread: the thread sanitizer would only make them slow.
-THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream sweep_arena sweep_file y4m)
-THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream stream_edges y4m)
+THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph damage ground lies messages_file model_calls references picture replay stream sweep_arena sweep_file y4m)
+THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph damage ground lies messages_file model_calls references picture replay stream stream_edges y4m)
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
@@ -123,7 +123,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak \
+.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -141,6 +141,8 @@ help:
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
 	@echo 'make fuzz         fuzzers, SECONDS=60 each (FUZZ=model: one); fuzz-corpus: their committed inputs, made anew'
+	@echo 'make mutants      whether the tests notice faults that are planted (NAMES=wrong-slot: one)'
+	@echo 'make mutants-cuda the same for the CUDA backend'
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
@@ -241,9 +243,12 @@ coverage:
 soak: $(PROGRAM_FILES)
 	@BUILD='$(BUILD)' RUN='$(RUN)' MINUTES='$(or $(MINUTES),30)' $(PYTHON) tests/test_soak.py
 
-# Whether the tests of the CUDA backend notice faults that are planted (NAMES="stale-graph": only these).
+# Whether the tests notice faults that are planted (NAMES="wrong-slot": only these).
+mutants:
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' sh tests/mutants.sh tests/mutants.txt $(NAMES)
+
 mutants-cuda:
-	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA_HOME='$(CUDA_HOME)' sh tests/cuda_mutants.sh $(NAMES)
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
 BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload,$(BENCH_FILES)))

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8a984ca8ef744cc33278a7ef9d5ede8a301ecbeaeff9a3f1712b11062e102cbc
+ * sha256 of the parts: 37ab104ba2563ad21d6a433ecb88c024280b387935290a65623dc7865e91140b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14712,12 +14712,11 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static bool cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
     c->status = status;
     c->fault = fault;
     c->wanted = wanted;
-    return false;
 }
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
@@ -14735,15 +14734,17 @@ bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *w
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    if (c->status != BS_OK)
-        return false;
-    return bytes <= bs_cursor_left(c) ? true : cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    return c->status == BS_OK;
 }
 
 static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK ? true : cursor_fail(c, status, BS_FAULT_END, bytes);
+    if (status != BS_OK)
+        cursor_fail(c, status, BS_FAULT_END, bytes);
+    return status == BS_OK;
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
@@ -14812,14 +14813,14 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     if (cursor->status != BS_OK)
         return false;
     cursor->most = bytes - 1;
-    if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
-    const bool there = bs_cursor_take(cursor, text, length);
-    text[length] = 0;
-    if (there && text_is_plain(text, length))
-        return true;
-    text[0] = 0;
-    return there ? cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length) : false;
+    if (length >= bytes) {
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
+        return false;
+    }
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
+    text[cursor->status == BS_OK ? length : 0] = 0;
+    return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -15015,15 +15016,10 @@ static bs_status gguf_header(gguf_pass *p)
 
 /* --------------------------------------------------------------------------------------------------- keys */
 
-static uint32_t gguf_type_bytes(uint32_t type)
-{
-    static const uint8_t bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < BS_GGUF_TYPE_COUNT ? bytes[type] : 0;
-}
-
 static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
-    const uint32_t bytes = gguf_type_bytes(key->type);
+    static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
     bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
         there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
@@ -16121,7 +16117,6 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bs_profile_facts *f = &r->facts;
     const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
     switch (e->kind) {
-    case BS_EVENT_RUN: return true;
     case BS_EVENT_DECISION:
         return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
     case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
@@ -16133,9 +16128,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_LOADED:
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
-    case BS_EVENT_DROPPED: return true;
     }
-    return false;
+    return true; /* of a run, or of events that were dropped */
 }
 
 /* Makes the next event lie in the window. */
@@ -22535,7 +22529,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
     }
-    for (int32_t k = 0; r->desc->normalise && sum > 0 && k < count; k++)
+    for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 
@@ -22591,7 +22585,7 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_BINARY: choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0)); return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
-    default: return BS_ERROR_UNSUPPORTED;
+    default: return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows every protocol, and the others are not row by row */
     }
 }
 
@@ -22751,7 +22745,7 @@ static int32_t decide_budget(const routing *r)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         const int32_t variant = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, r->path_of[variant], (float)score_int(&o, variant));
+        choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
     }
     return low;
 }
@@ -23266,8 +23260,8 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_decision_data *d = &c->decisions[node->router];
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
-    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
+    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
@@ -23890,7 +23884,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     const bs_op *op = bs_op_get(node->op);
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
+    const int32_t count = op->weights(s->graph, node, specs);
     uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
     if (!prepared)
         return BS_ERROR_PLATFORM;
@@ -24499,12 +24493,13 @@ static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
-    if (session->broken)
-        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
-    bs_status status = run_check(session, error);
+    bs_status status = session->broken ? BS_OK : run_check(session, error);
     if (status != BS_OK)
         return status;
-    run_begin(session);
+    if (!session->broken)
+        run_begin(session); /* on a device states that are to be zero may not become it */
+    if (session->broken)
+        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
@@ -24942,17 +24937,13 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         if (found != BS_OK)
             return found;
         bs_symbol(graph, name, maxima.maximum[i]);
-        if (bs_graph_check(graph, error) != BS_OK) {
-            bs_error_prefix(error, "symbol %d \"%s\": ", i, name);
-            return graph->status;
-        }
     }
-    return BS_OK;
+    return bs_graph_check(graph, error);
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_damage.c). */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
@@ -24960,12 +24951,11 @@ typedef union model_params {
 
 static bs_status build_node(bs_graph *graph, const bs_model_node *node)
 {
-    const bs_op *op = bs_op_get(node->op);
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
     memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
-    bs_graph_add(graph, node->op, node->in, node->n_in, op->params_bytes ? &params : NULL);
+    bs_graph_add(graph, node->op, node->in, node->n_in, &params);
     return graph->status;
 }
 
@@ -25052,9 +25042,7 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
 
 static bs_status replay_end(model_replay *r)
 {
-    const bs_status status = replay_blocks(r, r->model->n_nodes);
-    if (status != BS_OK)
-        return status;
+    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
         return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
                        r->model->blocks[r->next_block].first_node);
@@ -25979,7 +25967,8 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
+    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
+        !p->file_open || !p->file_read || !p->file_close || !path) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }

@@ -539,7 +539,7 @@ typedef struct bs_route_desc {
     float threshold;
     int32_t fallback; /* THRESHOLD: path + 1, 0 = nothing. BUDGET: the baseline variant + 1, 0 = the worst */
     int32_t capacity; /* CAPACITY: cells a path. TABLE: keys, 0 = 256. BUDGET: variants */
-    int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell */
+    int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell, where that is positive and finite */
 } bs_route_desc;
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
  * BINARY / THRESHOLD: f32 [1] added to the threshold. */

@@ -1,4 +1,5 @@
-/* sweep_fault.h: a platform, a reader and a writer of profiles of which the n-th call fails, once or from then on.
+/* sweep_fault.h: a platform, a reader, a source of weights, a router's function and a writer of profiles, of which the n-th call
+ * fails, once or from then on.
  *
  * Owns: the counts of calls, and of what was opened, made and started and is not over yet; the file that it shows.
  * Relies on: sweep_profile.h. Several threads call it at once.
@@ -13,7 +14,10 @@
 #define SWEEP_FAULTS(X)                                                                                             \
     X(NO_FAULT, "nothing") X(THREAD_START, "thread_start") X(GATE_INIT, "gate_init") X(FILE_OPEN, "file_open")      \
     X(FILE_OPEN_DIRECT, "file_open_direct") X(READ_FAILS, "a read that fails") X(READ_ENDS, "a read of nothing")    \
-    X(READ_LACKS, "a read that lacks a byte") X(READ_HALF, "half a read") X(WRITE_FAILS, "a write that fails")
+    X(READ_LACKS, "a read that lacks a byte") X(READ_HALF, "half a read") X(WRITE_FAILS, "a write that fails")      \
+    X(FIND_FAILS, "find") X(LOAD_FAILS, "read of weights") X(LOCATE_FAILS, "locate") X(RECORD_FAILS, "record")      \
+    X(FETCH_FAILS, "fetch") X(VERIFY_FAILS, "verify") X(ROUTE_FAILS, "a router's function that fails")              \
+    X(ROUTE_BEYOND, "a router's function that names no path")
 
 #define SWEEP_FAULT_ENUM(name, text) name,
 #define SWEEP_FAULT_TEXT(name, text) text,
@@ -24,6 +28,7 @@ typedef struct sweep_faulty {
     bs_platform platform;
     bs_reader reader; /* the same bytes, without a platform */
     const bs_platform *real;
+    bs_weights weights, source; /* the model's, and what passes on to it */
     const uint8_t *bytes;
     size_t n_bytes;
     uint32_t alignment; /* of the second handle's reads */
@@ -36,7 +41,8 @@ static inline bool sweep_fails(sweep_faulty *f, sweep_fault kind)
 {
     const int32_t wanted = atomic_load(&f->fault);
     const bool reads = kind == READ_FAILS && wanted >= READ_FAILS && wanted <= READ_HALF;
-    if (wanted != (int32_t)kind && !reads)
+    const bool routes = kind == ROUTE_FAILS && wanted == ROUTE_BEYOND;
+    if (wanted != (int32_t)kind && !reads && !routes)
         return false;
     const int32_t call = atomic_fetch_add(&f->calls, 1) + 1, at = atomic_load(&f->fail_at);
     const bool now = at > 0 && (call == at || (atomic_load(&f->from_then_on) && call > at));
@@ -136,6 +142,74 @@ static inline int sweep_write_profile(void *user, const void *data, size_t bytes
 {
     sweep_faulty *f = user;
     return sweep_fails(f, WRITE_FAILS) ? -1 : sweep_profile_write(&f->written, data, bytes);
+}
+
+/* ---------------------------------------------------------------------------------------------- weights and decisions */
+
+static inline bs_status sweep_find(const void *user, const char *name, bs_weight_info *info)
+{
+    sweep_faulty *f = (void *)(uintptr_t)user;
+    return sweep_fails(f, FIND_FAILS) ? BS_ERROR_IO : f->weights.find(f->weights.user, name, info);
+}
+
+static inline bs_status sweep_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
+{
+    sweep_faulty *f = (void *)(uintptr_t)user;
+    return sweep_fails(f, LOAD_FAILS) ? BS_ERROR_IO : f->weights.read(f->weights.user, info, offset, buffer, bytes);
+}
+
+static inline bs_status sweep_locate(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset)
+{
+    sweep_faulty *f = (void *)(uintptr_t)user;
+    return sweep_fails(f, LOCATE_FAILS) ? BS_ERROR_IO : f->weights.locate(f->weights.user, info, block, offset);
+}
+
+static inline bs_status sweep_record(const void *user, int32_t block, bs_record *record)
+{
+    sweep_faulty *f = (void *)(uintptr_t)user;
+    return sweep_fails(f, RECORD_FAILS) ? BS_ERROR_IO : f->weights.record(f->weights.user, block, record);
+}
+
+static inline bs_status sweep_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    sweep_faulty *f = (void *)(uintptr_t)user;
+    return sweep_fails(f, FETCH_FAILS) ? BS_ERROR_IO : f->weights.fetch(f->weights.user, offset, buffer, bytes);
+}
+
+static inline bs_status sweep_verify(const void *user, int32_t block, const void *head)
+{
+    sweep_faulty *f = (void *)(uintptr_t)user;
+    return sweep_fails(f, VERIFY_FAILS) ? BS_ERROR_IO : f->weights.verify(f->weights.user, block, head);
+}
+
+/* Stands before the weights of this model. */
+static inline const bs_weights *sweep_source(sweep_faulty *f, const bs_model *model)
+{
+    f->weights = bs_model_weights(model);
+    f->source = f->weights;
+    f->source.user = f;
+    f->source.find = sweep_find;
+    f->source.read = sweep_load;
+    f->source.map = NULL;
+    if (f->weights.fetch) {
+        f->source.locate = sweep_locate;
+        f->source.record = sweep_record;
+        f->source.fetch = sweep_fetch;
+        f->source.verify = sweep_verify;
+    }
+    return &f->source;
+}
+
+/* As sweep_asked. */
+static inline bs_status sweep_route(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path_of_row)
+{
+    int32_t paths = 3;
+    const bool fails = sweep_fails(user, ROUTE_FAILS);
+    const bs_status status = sweep_asked(&paths, scores, rows, path_of_row);
+    if (!fails || rows == 0)
+        return status;
+    path_of_row[rows - 1] = paths;
+    return atomic_load(&((sweep_faulty *)user)->fault) == ROUTE_FAILS ? BS_ERROR_IO : BS_OK;
 }
 
 /* --------------------------------------------------------------------------------------------------- what is scripted */

@@ -22,7 +22,7 @@ enum {
 /* ----------------------------------------------------------------------------------------------------- the graph */
 
 /* One path of a router gives rows, what the others leave is kept. */
-static inline bs_value sweep_some(bs_graph *g, bs_router r, int32_t path, bs_value x, bs_gather_mode mode)
+static inline bs_value sweep_some(bs_graph *g, bs_router r, int32_t path, bs_value x, int32_t mode)
 {
     bs_value rows[3] = {{0}, {0}, {0}};
     rows[path] = bs_scatter(g, r, path, x);

@@ -1,4 +1,4 @@
-/* sweep_rig.h: one life of the sweep model: opened, built, planned, a session made, bound and run, all of it in memory of
+/* sweep_rig.h: one life of the sweep model: opened, built, planned (for the best tier), a session made, bound and run, all in memory of
  * exactly the bytes that were asked for, with nothing beyond them that could be touched unseen.
  *
  * Owns: the pools of all arenas, the caller's buffers, the platform without threads, how much of a sweep is done.
@@ -50,12 +50,8 @@ static inline sweep_share sweep_share_of(int argc, char **argv, size_t stride)
 
 static inline bool sweep_takes(const sweep_share *s, size_t index) { return index % s->stride == 0 && index / s->stride % s->parts == s->part; }
 
-static inline double sweep_ms(void)
-{
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+/* Of the processor, so that what else it does shows less. */
+static inline double sweep_ms(void) { return (double)clock() * 1e3 / CLOCKS_PER_SEC; }
 
 /* ---------------------------------------------------------------------------------------------------------- memory */
 
@@ -106,6 +102,7 @@ typedef struct sweep_how {
     bs_stream_desc stream;
     bool check;              /* bs_model_check, whose answer is noted and not followed */
     bs_profile *profile;
+    const bs_weights *weights; /* NULL: the model's */
     sweep_arena least;       /* this arena gets `bytes_less` fewer than asked; SWEEP_ARENAS: none */
     size_t bytes_less;
 } sweep_how;
@@ -183,7 +180,8 @@ static inline bool sweep_make_plan(sweep_life *l, const sweep_how *how)
 
 static inline bool sweep_make_session(sweep_life *l, const sweep_how *how, bs_device *device)
 {
-    const bs_session_desc desc = {.platform = how->platform, .weights = bs_model_weights(l->model), .stream = how->stream, .profile = how->profile, .device = device};
+    const bs_session_desc desc = {.platform = how->platform, .weights = how->weights ? *how->weights : bs_model_weights(l->model), .stream = how->stream,
+                                  .profile = how->profile, .device = device};
     l->memory.persistent = *sweep_take_arena(l, how, IN_PERSISTENT, l->sizes.persistent);
     l->memory.transient = *sweep_take_arena(l, how, IN_TRANSIENT, l->sizes.transient);
     l->memory.staging = *sweep_take_arena(l, how, IN_STAGING, l->sizes.staging);
@@ -304,6 +302,14 @@ static inline void sweep_end(sweep_life *l)
     l->model = NULL;
 }
 
+/* What failed to be opened, planned or made a session of has given back what it took. */
+static inline bool sweep_gave_back(const sweep_life *l)
+{
+    const bs_memory *m = &l->memory;
+    return (l->step != AT_OPEN || l->arena[IN_MODEL].used == 0) && (l->step != AT_PLAN || l->arena[IN_PLAN].used == 0) &&
+           (l->step != AT_SESSION || m->persistent.used + m->transient.used + m->staging.used + m->slots.used == 0);
+}
+
 static inline bool sweep_fences_hold(const sweep_life *l)
 {
     for (int32_t i = 0; i < SWEEP_ARENAS; i++)
@@ -365,7 +371,7 @@ static inline void sweep_prepare(sweep_file *file, sweep_wanted *wanted, const b
         printf("FAIL there is no model: %s\n0 passed, 1 failed\n", error.message);
         exit(1);
     }
-    const sweep_how how = {.bytes = file->f.bytes, .n_bytes = file->f.n, .platform = platform, .plan = {.tier = BS_TIER_SCALAR}, .least = SWEEP_ARENAS};
+    const sweep_how how = {.bytes = file->f.bytes, .n_bytes = file->f.n, .platform = platform, .least = SWEEP_ARENAS};
     bool ok = sweep_begin(&l, &how);
     for (int32_t turn = 0; ok && turn < SWEEP_RUNS; turn++) {
         ok = sweep_run(&l, turn);
@@ -394,7 +400,7 @@ static inline bs_plan_desc sweep_streamed(const sweep_file *file, const bs_platf
 {
     static sweep_life l;
     sweep_how how = {.bytes = file->f.bytes, .n_bytes = file->f.n, .platform = platform, .least = SWEEP_ARENAS,
-                     .plan = {.tier = BS_TIER_SCALAR, .lanes = 1, .chunk_bytes = 1024, .slot_bytes = UINT64_MAX}};
+                     .plan = {.lanes = 1, .chunk_bytes = 1024, .slot_bytes = UINT64_MAX}};
     bs_stream_plan facts = {0, 0, 0, 0, 0};
     if (sweep_open(&l, &how) && sweep_make_graph(&l, &how) && sweep_make_plan(&l, &how))
         bs_plan_stream_get(l.plan, &facts);

@@ -65,6 +65,9 @@ static void test_symbols(void)
           "convolutions that pad keep H and W");
     const bs_value padded = bs_pad(g, one, &(bs_pad_desc){.top = 1, .bottom = 1, .left = 1, .right = 1});
     check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .pad = BS_PAD_VALID}), one), "H + 2 - 2 is H");
+    check(same_dims(g, bs_resize(g, padded, NULL),
+                    bs_pad(g, bs_resize(g, one, NULL), &(bs_pad_desc){.top = 2, .bottom = 2, .left = 2, .right = 2})),
+          "2 (H + 2) is 2 H + 4");
     const bs_value half = bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .stride = 2}),
                    pooled = bs_pool2d(g, one, &(bs_pool2d_desc){.kind = BS_POOL_MAX});
     check(same_dims(g, bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .kernel = 5, .stride = 2}), half),
@@ -84,6 +87,8 @@ static void test_symbols(void)
         "nor are two BS_UPTO");
     check(same_dims(g, bs_input(g, "c", BS_F32, BS_SHAPE1(9)), bs_input(g, "d", BS_F32, BS_SHAPE1(9))),
           "constants are equal by value");
+    const bs_value cells = bs_patches(g, one, &(bs_patches_desc){.size = 15});
+    check(g->domains[bs_value_get(g, cells.id)->domain].max_rows == 5 * 4, "64 x 48 pixels are up to 5 x 4 cells of 15");
     check(bs_shape_of(2, 3, 4, 0, 0).dim[1] == 4 && bs_times(g, 5, 3) == bs_times(g, 15, 1),
           "a constant times a factor is a constant");
 }

@@ -423,7 +423,7 @@ int main(int argc, char **argv)
     share = sweep_share_of(argc, argv, 17);
     alone = sweep_alone();
     sweep_prepare(&file, &wanted, &alone);
-    const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS, .plan = {.tier = BS_TIER_SCALAR}};
+    const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS};
     resident = streamed = sound;
     streamed.plan = sweep_streamed(&file, &alone);
     streamed.stream.check_records = 1;

@@ -65,6 +65,8 @@ static void tally_life(tally *t, size_t index, bool ok)
     } else {
         t->other++;
     }
+    if (!ok && !sweep_gave_back(&life))
+        tally_wrong(t, index, "keeps bytes of an arena");
     if (!sweep_fences_hold(&life))
         tally_wrong(t, index, "wrote beyond an arena");
 }
@@ -200,7 +202,7 @@ int main(int argc, char **argv)
     share = sweep_share_of(argc, argv, 37);
     alone = sweep_alone();
     sweep_prepare(&file, &wanted, &alone);
-    const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS, .plan = {.tier = BS_TIER_SCALAR}};
+    const sweep_how sound = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS};
     resident = streamed = sound;
     resident.check = true;
     streamed.plan = sweep_streamed(&file, &alone);
