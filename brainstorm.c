@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 31aec8b4b5e769b4082c46e1f3c928f396aabb91a316c8fe980fcd0bf5d9d603
+ * sha256 of the parts: 9a0b1175d3d519fc1168cbbb1463ecafee436caf03271acdc058cb937e4a751c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8267,7 +8267,8 @@ bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     char text[96];
-    bs_graph_fail(g, BS_ERROR_SHAPE, "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+    bs_graph_fail(g, BS_ERROR_SHAPE,
+                  "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
                   bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
     return -1;
 }
@@ -8320,7 +8321,8 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
     if (!graph || graph->status != BS_OK)
         return 0;
     if (!dim_in_range(maximum)) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "", (long long)maximum);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "",
+                      (long long)maximum);
         return 0;
     }
     const char *text = bs_graph_text(graph, name);
@@ -8395,9 +8397,10 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
     if (n_in < op->min_in || n_in > op->max_in)
         return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes, g->max_operands);
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes,
+                             g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
-        const bool none = in[i] == 0 && op->flags & BS_OP_STRUCTURAL && op->flags & BS_OP_VARIADIC;
+        const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
     }
@@ -8470,7 +8473,8 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
         for (int32_t d = 0; d < out->rank; d++)
             elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
         if (elements > (uint64_t)1 << 40)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements", bs_value_text(g, out, shape, sizeof shape));
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
+                                 bs_value_text(g, out, shape, sizeof shape));
     }
     return true;
 }
@@ -8792,7 +8796,8 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n, (long long)d);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
+                             (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
@@ -9157,9 +9162,7 @@ bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, in
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 {
-    if (epilogue->bias)
-        sum += epilogue->bias[channel];
-    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f, sum);
+    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f, sum + epilogue->bias[channel]);
 }
 
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
@@ -9468,8 +9471,8 @@ static bool slice_infer(bs_infer *infer)
     char text[64];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s", desc->start, desc->length, axis,
-                             bs_dim_text(infer->graph, d, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s", desc->start,
+                             desc->length, axis, bs_dim_text(infer->graph, d, text, sizeof text));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
@@ -10800,7 +10803,7 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
 static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
     const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
-    return plan->tier == BS_TIER_CUDA ? (bytes + 15) / 16 * 16 : bytes;
+    return (bytes + 15) / 16 * 16;
 }
 
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
@@ -13044,7 +13047,8 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
         if (!bs_dim_is_known(g, shape.dim[i])) {
-            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i, (long long)shape.dim[i]);
+            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
+                          (long long)shape.dim[i]);
             return failed;
         }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
@@ -13101,7 +13105,8 @@ bool bs_infer_state(bs_infer *infer)
     const bs_graph *g = infer->graph;
     const bs_node *source = &g->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name, bs_node_name(source));
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
+                             bs_node_name(source));
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
@@ -13199,7 +13204,8 @@ static bool assemble_infer(bs_infer *infer)
     const bs_graph *g = infer->graph;
     char a[112], b[96];
     if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
                              bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
@@ -13257,10 +13263,12 @@ static bool collect_infer(bs_infer *infer)
     const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
     char text[112];
     if (!rows && d->kind != BS_DOMAIN_PATCHES)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
                              bs_domain_text(g, x->domain, text, sizeof text));
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)", bs_value_text(g, x, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
+                             bs_value_text(g, x, text, sizeof text));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
     out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
@@ -13323,7 +13331,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
            bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
-           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY, d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
+           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
+                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
 }
 
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
@@ -13352,7 +13361,8 @@ static bool route_knob_sound(bs_infer *infer)
         return true;
     char shape[96], domain[112];
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
-                         bs_value_text(infer->graph, knob, shape, sizeof shape), bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
+                         bs_value_text(infer->graph, knob, shape, sizeof shape),
+                         bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
 }
 
 static int32_t route_max_paths_per_cell(const bs_route_desc *d)
@@ -13422,7 +13432,8 @@ static bool router_exists(bs_graph *graph, const char *op, bs_router router)
 {
     if (!graph || graph->status != BS_OK)
         return false;
-    return (router.id >= 1 && router.id < graph->n_routers) || bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+    return (router.id >= 1 && router.id < graph->n_routers) ||
+           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
 }
 
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
@@ -13442,10 +13453,12 @@ static bool scatter_infer(bs_infer *infer)
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name, router->desc->paths);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name,
+                             router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
-                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name, bs_domain_text(g, router->domain, b, sizeof b));
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
     const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
                               .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
     infer->router = p->router;
@@ -13558,15 +13571,15 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_domain *d = &g->domains[v->domain];
     char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path, bs_domain_text(g, v->domain, a, sizeof a),
-                             path, router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
+                             bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
     bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path, router->desc->name,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den, bs_dtype_name(first->dtype),
-                             bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path,
+                             router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
+                             bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 
@@ -13576,11 +13589,12 @@ static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, con
     if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
         return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d", router->desc->name,
-                             router->max_paths_per_cell);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d",
+                             router->desc->name, router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name, bs_dtype_name(first->dtype));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
+                             bs_dtype_name(first->dtype));
     return true;
 }
 
@@ -13607,8 +13621,9 @@ static bool gather_infer(bs_infer *infer)
     const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
     char a[112], b[112];
     if (infer->ids[router->desc->paths] && residual->domain != router->domain)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s", bs_domain_text(g, residual->domain, a, sizeof a),
-                             router->desc->name, bs_domain_text(g, router->domain, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
                              bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),
@@ -13654,8 +13669,8 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
         return domain;
     char text[112];
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
-                  bs_domain_text(infer->graph, domain, text, sizeof text));
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)",
+                  index, bs_domain_text(infer->graph, domain, text, sizeof text));
     return 0;
 }
 
@@ -13771,7 +13786,8 @@ static bool segment_spread_infer(bs_infer *infer)
     const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
     if (parent->dims[0] != segments)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
-                             bs_value_text(infer->graph, parent, shape, sizeof shape), bs_dim_text(infer->graph, segments, text, sizeof text));
+                             bs_value_text(infer->graph, parent, shape, sizeof shape),
+                             bs_dim_text(infer->graph, segments, text, sizeof text));
     out->rank = parent->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = parent->dims[i + 1];
@@ -13969,9 +13985,11 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
             return false;
         if (infer->in[i]->domain != domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
-                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a), bs_domain_text(infer->graph, domain, b, sizeof b));
+                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a),
+                                 bs_domain_text(infer->graph, domain, b, sizeof b));
         if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i, bs_value_text(infer->graph, infer->in[i], a, sizeof a),
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
+                                 bs_value_text(infer->graph, infer->in[i], a, sizeof a),
                                  bs_value_text(infer->graph, infer->in[0], b, sizeof b));
     }
     return true;
@@ -13986,12 +14004,13 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
         char shape[96];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
-        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
-            cache->dims[2] != infer->in[0]->dims[0])
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
+            cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
                                  i, bs_value_text(infer->graph, cache, shape, sizeof shape));
     }
-    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) && bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
+           bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
 }
 
 static bool attention_infer(bs_infer *infer)
@@ -14224,7 +14243,8 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
     else if (d->kind == BS_DOMAIN_PATH)
         snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
     else if (d->kind == BS_DOMAIN_PATCHES)
-        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a), bs_dim_text(graph, d->width, b, sizeof b));
+        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+                 bs_dim_text(graph, d->width, b, sizeof b));
     else
         snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
@@ -18762,8 +18782,8 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     for (int32_t v = 1; v < g->n_values; v++) {
         const bs_node *node = &g->nodes[g->values[v].node];
         if (plan->values[v].margin > BS_MAX_MARGIN)
-            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell", bs_op_get(node->op)->name,
-                             bs_node_name(node), BS_MAX_MARGIN);
+            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
+                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
     }
     return true;
 }
@@ -20372,8 +20392,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
     const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
     if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-                         (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+        return bs_refuse(
+            error, BS_ERROR_LIMIT,
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
+            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
     return true;
 }
 /* ==== end src/plan_memory.c =================================================================== */
@@ -20500,10 +20522,12 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
         int32_t n;
         memcpy(&n, (const char *)d + r->offset, sizeof n);
         if (n != 0 && (n < r->low || n > r->high))
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "", r->low, r->high);
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "",
+                             r->low, r->high);
     }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+        return bs_refuse(error, BS_ERROR_ARGUMENT,
+                         "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     return true;
 }
 

@@ -56,7 +56,8 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
     else if (d->kind == BS_DOMAIN_PATH)
         snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
     else if (d->kind == BS_DOMAIN_PATCHES)
-        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a), bs_dim_text(graph, d->width, b, sizeof b));
+        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+                 bs_dim_text(graph, d->width, b, sizeof b));
     else
         snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;

@@ -261,7 +261,9 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
     const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
     if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-                         (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+        return bs_refuse(
+            error, BS_ERROR_LIMIT,
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
+            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
     return true;
 }

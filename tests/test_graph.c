@@ -140,6 +140,10 @@ static void test_domains(void)
     check(!same_dims(g, thirds, halves) && g->status == BS_OK, "H / 3 is not H / 2");
     const bs_value table = bs_input(g, "table", BS_F32, BS_SHAPE2(h, 4)), twice = bs_concat(g, (bs_value[]){table, table}, 2, 0);
     check(same_dims(g, twice, bs_input(g, "twice", BS_F32, BS_SHAPE2(bs_times(g, h, 2), 4))), "H joined to H is 2 H");
+    const bs_value more = bs_concat(g, (bs_value[]){table, bs_input(g, "five", BS_F32, BS_SHAPE2(5, 4))}, 2, 0),
+                   half = bs_pool2d(g, bs_input(g, "lines", BS_F32, BS_SHAPE3(1, h, 2)), NULL);
+    check(same_dims(g, bs_reshape(g, more, BS_SHAPE1(-1)), bs_reshape(g, more, BS_SHAPE1(-1))) && bs_reshape(g, half, BS_SHAPE1(-1)).id != 0,
+          "4 (H + 5) is 4 H + 20");
     const bs_value cells = bs_patches(g, frames[0], NULL), gain = bs_input(g, "gain", BS_F32, BS_SHAPE3(1, 1, 1));
     check(bs_mul(g, cells, gain).id != 0 && bs_state(g, "row", BS_F32, BS_SHAPE1(1)).id != 0, "what is the same for every pixel can be captured beside patches");
     const bs_value bytes = bs_state(g, "bytes", BS_F32, BS_SHAPE2(40, 4));

@@ -61,13 +61,28 @@ static double border_of(bs_dtype dtype, float value)
 
 static void test_borders(void)
 {
-    static const struct { bs_dtype dtype; float value; double border; } cases[] = {
-        {BS_F32, -2.5f, -2.5}, {BS_F16, 1.5f, 1.5}, {BS_BF16, -3.0f, -3.0}, {BS_U8, 3.5f, 4}, {BS_U8, -7, 0}, {BS_U8, 1e30f, 255}, {BS_I8, -1e30f, -128},
-        {BS_I8, 127.9f, 127}, {BS_U16, 70000, 65535}, {BS_U16, -1, 0}, {BS_I32, 1e10f, INT32_MAX}, {BS_I32, -1e10f, INT32_MIN}, {BS_I32, NAN, INT32_MIN},
-        {BS_I32, -2147483648.0f, INT32_MIN}, {BS_I32, 12, 12}};
+    static const struct {
+        bs_dtype dtype;
+        float value;
+        double border;
+    } cases[] = {{BS_F32, -2.5f, -2.5},
+                 {BS_F16, 1.5f, 1.5},
+                 {BS_BF16, -3.0f, -3.0},
+                 {BS_U8, 3.5f, 4},
+                 {BS_U8, -7, 0},
+                 {BS_U8, 1e30f, 255},
+                 {BS_I8, -1e30f, -128},
+                 {BS_I8, 127.9f, 127},
+                 {BS_U16, 70000, 65535},
+                 {BS_U16, -1, 0},
+                 {BS_I32, 1e10f, INT32_MAX},
+                 {BS_I32, -1e10f, INT32_MIN},
+                 {BS_I32, NAN, INT32_MIN},
+                 {BS_I32, -2147483648.0f, INT32_MIN},
+                 {BS_I32, 12, 12}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check(border_of(cases[i].dtype, cases[i].value) == cases[i].border, "a border of %g in %s is %.10g", (double)cases[i].value, bs_dtype_name(cases[i].dtype),
-              cases[i].border);
+        check(border_of(cases[i].dtype, cases[i].value) == cases[i].border, "a border of %g in %s is %.10g", (double)cases[i].value,
+              bs_dtype_name(cases[i].dtype), cases[i].border);
 }
 
 /* ---------------------------------------------------------------------------------------------------- nothing, or not so */
@@ -95,8 +110,8 @@ static void test_images(void)
         for (int32_t planar = 0; planar < 2; planar++) {
             c = op_case_new(g, bs_tier_best(), LAYOUT_LAST);
             (planar ? c.r.call.in : c.r.call.out)[0].stride[0] = 64;
-            check(op_case_run(&c) == BS_ERROR_UNSUPPORTED && storage_is_poison(&c.out[0]), "%s refuses a planar %s: the planner keeps channels last", name,
-                  planar ? "operand" : "result");
+            check(op_case_run(&c) == BS_ERROR_UNSUPPORTED && storage_is_poison(&c.out[0]),
+                  "%s refuses a planar %s: the planner keeps channels last", name, planar ? "operand" : "result");
         }
     }
 }
@@ -110,7 +125,8 @@ static void test_no_pixels(void)
         bs_pool2d(g, image_of(g, 3), &(bs_pool2d_desc){.kind = kind, .global = 1});
         op_case c = op_case_new(g, BS_TIER_SCALAR, LAYOUT_LAST);
         c.r.call.in[0].dim[1] = 0;
-        check(op_case_run(&c) == BS_OK && out_f32(&c)[0] == 0 && out_f32(&c)[2] == 0, "%s of no pixels is 0", kind ? "the largest" : "the mean");
+        check(op_case_run(&c) == BS_OK && out_f32(&c)[0] == 0 && out_f32(&c)[2] == 0, "%s of no pixels is 0",
+              kind ? "the largest" : "the mean");
     }
     pool_used = 0;
     bs_graph *g = new_graph();
@@ -146,7 +162,8 @@ static bs_value reduced(bs_graph *g) { return bs_reduce(g, symbols(g), &(bs_redu
 
 static void test_small_symbols(void)
 {
-    check(bound_below(slice_5, 1, 5) == BS_OK && bound_below(slice_5, 1, 4) == BS_ERROR_SHAPE, "a slice of what a run has not is BS_ERROR_SHAPE");
+    check(bound_below(slice_5, 1, 5) == BS_OK && bound_below(slice_5, 1, 4) == BS_ERROR_SHAPE,
+          "a slice of what a run has not is BS_ERROR_SHAPE");
     check(bound_below(topk_5, 2, 5) == BS_OK && bound_below(topk_5, 2, 4) == BS_ERROR_SHAPE, "so are the best 5 of 4");
     check(bound_below(halves, 1, 8) == BS_OK && bound_below(halves, 1, 7) == BS_ERROR_SHAPE && bound_below(halves, 2, 7) == BS_ERROR_SHAPE,
           "so is a frame that does not divide");
@@ -171,7 +188,8 @@ static void test_lines(void)
         const tensor best = storage_drain(&c.out[0]), at = storage_drain(&c.out[1]);
         const int32_t *index = (const int32_t *)(const void *)at.data;
         static const int32_t order[6] = {2, 4, 0, 5, 1, 3};
-        check(status == BS_OK && memcmp(index, order, sizeof order) == 0 && ((const float *)(const void *)best.data)[0] == 3, "NaN is never among the best, layout %d", layout);
+        check(status == BS_OK && memcmp(index, order, sizeof order) == 0 && ((const float *)(const void *)best.data)[0] == 3,
+              "NaN is never among the best, layout %d", layout);
 
         for (int32_t type = 0; type < 2; type++) {
             pool_used = 0;
@@ -182,14 +200,16 @@ static void test_lines(void)
             for (int32_t line = 0; line < 5; line++) {
                 first[line] = 0;
                 for (int32_t i = 1; i < 6; i++) {
-                    const void *a = storage_at(&c.in[0], 0, (int32_t[]){line, i}), *b = storage_at(&c.in[0], 0, (int32_t[]){line, first[line]});
+                    const void *a = storage_at(&c.in[0], 0, (int32_t[]){line, i}),
+                               *b = storage_at(&c.in[0], 0, (int32_t[]){line, first[line]});
                     const bool more = type ? *(const int32_t *)a > *(const int32_t *)b : *(const float *)a > *(const float *)b;
                     first[line] = more ? i : first[line];
                 }
             }
             const bs_status found = op_case_run(&c);
             const tensor indices = storage_drain(&c.out[0]);
-            check(found == BS_OK && memcmp(indices.data, first, sizeof first) == 0, "the first of the largest, %s, layout %d", type ? "i32" : "f32", layout);
+            check(found == BS_OK && memcmp(indices.data, first, sizeof first) == 0, "the first of the largest, %s, layout %d",
+                  type ? "i32" : "f32", layout);
         }
     }
 }
@@ -207,7 +227,8 @@ static void test_matmul(void)
                 bs_shape a = bs_shape_of(rank, d[0], d[1], d[2], d[3]), b = a;
                 b.dim[rank - 2] = transposed ? 7 : 5;
                 b.dim[rank - 1] = transposed ? 5 : 7;
-                bs_matmul(g, bs_input(g, "a", BS_F32, a), bs_input(g, "b", BS_F32, b), &(bs_matmul_desc){.transpose_b = transposed, .scale = 2});
+                bs_matmul(g, bs_input(g, "a", BS_F32, a), bs_input(g, "b", BS_F32, b),
+                          &(bs_matmul_desc){.transpose_b = transposed, .scale = 2});
                 op_case c = op_case_new(g, bs_tier_best(), layout);
                 bool same = op_case_run(&c) == BS_OK && n > 0;
                 for (walk w = walk_box(&c.out[0].operand, c.out[0].operand.rect); w.more; walk_next(&w)) {
@@ -217,9 +238,11 @@ static void test_matmul(void)
                         x[rank - 1] = k;
                         y[rank - 2] = transposed ? w.at[rank - 1] : k;
                         y[rank - 1] = transposed ? k : w.at[rank - 1];
-                        sum += *(const float *)(const void *)storage_at(&c.in[0], 0, x) * *(const float *)(const void *)storage_at(&c.in[1], 0, y);
+                        sum += *(const float *)(const void *)storage_at(&c.in[0], 0, x) *
+                               *(const float *)(const void *)storage_at(&c.in[1], 0, y);
                     }
-                    same = same && fabsf(*(const float *)(const void *)storage_at(&c.out[0], 0, w.at) - 2 * sum) <= 1e-5f * (1 + fabsf(sum));
+                    same =
+                        same && fabsf(*(const float *)(const void *)storage_at(&c.out[0], 0, w.at) - 2 * sum) <= 1e-5f * (1 + fabsf(sum));
                 }
                 check(same, "a product of rank %d%s, layout %d", rank, transposed ? ", b transposed" : "", layout);
             }
@@ -244,39 +267,51 @@ static void test_features(void)
             const int32_t *features = c.out[0].operand.data;
             const double change = type ? 65535.0 : 255.0;
             const int32_t expected = bs_min_i32(127, 1 + (int32_t)floor(4 * log2(fmin(16 * change * change, 4294967295.0))));
-            check(status == BS_OK && features[1] == expected, "the largest change of %s is in bucket %d, tier %s", bs_dtype_name(dtype), features[1], bs_tier_name(tier));
+            check(status == BS_OK && features[1] == expected, "the largest change of %s is in bucket %d, tier %s", bs_dtype_name(dtype),
+                  features[1], bs_tier_name(tier));
         }
 }
 
 /* NaN becomes 0, or the least code there is when 0 is none of them. */
 static void test_codes(void)
 {
-    static const struct { bs_dtype to; float from; int32_t code; } cases[] = {{BS_U8, NAN, 0}, {BS_I8, NAN, 0}, {BS_I32, NAN, 0}, {BS_I8, -INFINITY, -128},
-                                                                              {BS_U16, INFINITY, 65535}, {BS_I32, 3e9f, INT32_MAX}, {BS_U8, 2.5f, 2}};
+    static const struct {
+        bs_dtype to;
+        float from;
+        int32_t code;
+    } cases[] = {{BS_U8, NAN, 0},           {BS_I8, NAN, 0},           {BS_I32, NAN, 0}, {BS_I8, -INFINITY, -128},
+                 {BS_U16, INFINITY, 65535}, {BS_I32, 3e9f, INT32_MAX}, {BS_U8, 2.5f, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int32_t layout = 0; layout < LAYOUTS; layout += LAYOUT_PLANAR_PADDED) {
             pool_used = 0;
             bs_graph *g = new_graph();
-            bs_convert(g, bs_input(g, "x", BS_F32, BS_SHAPE1(3)), &(bs_convert_desc){.dtype = cases[i].to});
+            bs_convert(g, bs_input(g, "x", BS_F32, BS_SHAPE1(3)), &(bs_convert_desc){.dtype = (int32_t)cases[i].to});
             op_case c = op_case_new(g, bs_tier_best(), layout);
             *(float *)c.in[0].operand.data = cases[i].from;
             const bs_status status = op_case_run(&c);
             const tensor t = storage_drain(&c.out[0]);
-            const int32_t code = cases[i].to == BS_I32 ? *(const int32_t *)(const void *)t.data : (int32_t)bs_load_f32(t.data, cases[i].to, 0);
-            check(status == BS_OK && code == cases[i].code, "%g as %s is %d, layout %d", (double)cases[i].from, bs_dtype_name(cases[i].to), cases[i].code, layout);
+            const int32_t code =
+                cases[i].to == BS_I32 ? *(const int32_t *)(const void *)t.data : (int32_t)bs_load_f32(t.data, cases[i].to, 0);
+            check(status == BS_OK && code == cases[i].code, "%g as %s is %d, layout %d", (double)cases[i].from, bs_dtype_name(cases[i].to),
+                  cases[i].code, layout);
         }
 }
 
 /* The epilogue of super-resolution in one kernel: what shuffle, sum and conversion give one after the other. */
 static void test_fusion(void)
 {
-    static const struct { bs_dtype codes; float scale; int32_t bits; } cases[] = {{BS_U8, 255, 0}, {BS_U8, 0, 0}, {BS_U16, 1023, 10}, {BS_U16, 65535, 0}};
+    static const struct {
+        bs_dtype codes;
+        float scale;
+        int32_t bits;
+    } cases[] = {{BS_U8, 255, 0}, {BS_U8, 0, 0}, {BS_U16, 1023, 10}, {BS_U16, 65535, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (bs_tier tier = BS_TIER_SCALAR; tier != BS_TIER_AUTO; tier = next_tier(tier)) {
             pool_used = 0;
             bs_graph *g = new_graph();
-            const bs_value sum = bs_add(g, bs_pixel_shuffle(g, bs_input(g, "tail", BS_F32, BS_SHAPE3(4, 8, 6)), 2), bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12)));
-            bs_convert(g, sum, &(bs_convert_desc){.dtype = cases[i].codes, .scale = cases[i].scale, .code_bits = cases[i].bits});
+            const bs_value sum = bs_add(g, bs_pixel_shuffle(g, bs_input(g, "tail", BS_F32, BS_SHAPE3(4, 8, 6)), 2),
+                                        bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12)));
+            bs_convert(g, sum, &(bs_convert_desc){.dtype = (int32_t)cases[i].codes, .scale = cases[i].scale, .code_bits = cases[i].bits});
             op_case c = op_case_new(g, tier, LAYOUT_LAST);
             const int32_t dims[2][3] = {{4, 8, 6}, {1, 16, 12}};
             for (int32_t k = 0; k < 2; k++) {
@@ -289,7 +324,8 @@ static void test_fusion(void)
             c.r.plan.fusion = 1;
             const bs_status status = op_case_run(&c);
             const tensor t = storage_drain(&c.out[0]);
-            const float scale = cases[i].scale != 0 ? cases[i].scale : 1, high = cases[i].codes == BS_U8 ? 255.0f : (float)((1 << (cases[i].bits ? cases[i].bits : 16)) - 1);
+            const float scale = cases[i].scale != 0 ? cases[i].scale : 1,
+                        high = cases[i].codes == BS_U8 ? 255.0f : (float)((1 << (cases[i].bits ? cases[i].bits : 16)) - 1);
             bool same = status == BS_OK;
             for (int32_t k = 0; k < 16 * 12; k++) {
                 const int32_t y = k / 12, x = k % 12;
@@ -298,7 +334,8 @@ static void test_fusion(void)
                 const float code = rintf(fminf(fmaxf((tail + base) * scale, 0), high));
                 same = same && bs_load_f32(t.data, cases[i].codes, k) == code;
             }
-            check(same && storage_is_poison(&c.out[0]), "shuffle, sum and %s at scale %g in one kernel, tier %s", bs_dtype_name(cases[i].codes), (double)cases[i].scale, bs_tier_name(tier));
+            check(same && storage_is_poison(&c.out[0]), "shuffle, sum and %s at scale %g in one kernel, tier %s",
+                  bs_dtype_name(cases[i].codes), (double)cases[i].scale, bs_tier_name(tier));
         }
 }
 
@@ -311,7 +348,8 @@ static void test_linear_of_devices(void)
         for (int32_t with = 0; with < 2; with++) {
             pool_used = 0;
             bs_graph *g = new_graph();
-            bs_linear(g, bs_input(g, "x", BS_F32, BS_SHAPE1(5)), &(bs_linear_desc){.name = "l", .out = 3, .no_bias = !with, .act = with ? BS_PRELU : BS_RELU});
+            bs_linear(g, bs_input(g, "x", BS_F32, BS_SHAPE1(5)),
+                      &(bs_linear_desc){.name = "l", .out = 3, .no_bias = !with, .act = with ? BS_PRELU : BS_RELU});
             op_run r = op_run_of(g, BS_TIER_CUDA);
             op_random_weights(&r);
             memset(&r.plan, 0, sizeof r.plan);
@@ -332,7 +370,8 @@ static void test_linear_of_devices(void)
             const float *bias = (const float *)(const void *)(prepared + bs_align_u64(3 * (uint64_t)line));
             for (int32_t o = 0; o < 3; o++)
                 same = same && bias[o] == (with ? ((const float *)r.weights[1])[o] : 0);
-            check(same, "weights of a device in %s: padded lines, then the bias%s", half ? "f16" : "f32", with ? " and slopes" : ", 0 without one");
+            check(same, "weights of a device in %s: padded lines, then the bias%s", half ? "f16" : "f32",
+                  with ? " and slopes" : ", 0 without one");
         }
 }
 

@@ -40,7 +40,7 @@ static bool is_fused(bs_graph *g, bs_value tail, int32_t r, bs_value base, bool 
 {
     const bs_value shuffled = bs_pixel_shuffle(g, tail, r);
     const bs_value sum = swapped ? bs_add(g, base, shuffled) : bs_add(g, shuffled, base);
-    const bs_value stored = bs_convert(g, sum, &(bs_convert_desc){.name = "store", .dtype = codes});
+    const bs_value stored = bs_convert(g, sum, &(bs_convert_desc){.name = "store", .dtype = (int32_t)codes});
     const bool rows = g->status == BS_OK && g->domains[g->values[stored.id].domain].kind == BS_DOMAIN_ROWS;
     bs_output(g, "codes", rows ? bs_collect(g, stored) : stored);
     const bs_plan *p = plan_of(g, NULL);
@@ -54,7 +54,8 @@ static bool is_fused_of(bs_dtype type, int64_t channels, int32_t r, int64_t base
 {
     bs_graph *g = new_graph();
     const bs_value tail = bs_input(g, "tail", type, BS_SHAPE3(channels, 8, 6));
-    const bs_value base = base_channels ? bs_input(g, "base", type, BS_SHAPE3(base_channels, 8 * r, 6 * r)) : bs_input(g, "base", type, BS_SHAPE3(1, 1, 1));
+    const bs_value base =
+        base_channels ? bs_input(g, "base", type, BS_SHAPE3(base_channels, 8 * r, 6 * r)) : bs_input(g, "base", type, BS_SHAPE3(1, 1, 1));
     return is_fused(g, tail, r, base, swapped, codes);
 }
 
@@ -116,7 +117,8 @@ static states states_new(int32_t residual)
     s.one = bs_state(g, "one", BS_F32, BS_SHAPE3(2, 32, 32));
     s.two = bs_state(g, "two", BS_F32, BS_SHAPE3(2, 32, 32));
     s.frame = bs_input(g, "frame", BS_F32, BS_SHAPE3(2, 32, 32));
-    const bs_value of_one = bs_patches(g, s.one, &(bs_patches_desc){.size = 16}), of_two = bs_patches(g, s.two, &(bs_patches_desc){.size = 16}),
+    const bs_value of_one = bs_patches(g, s.one, &(bs_patches_desc){.size = 16}),
+                   of_two = bs_patches(g, s.two, &(bs_patches_desc){.size = 16}),
                    of_frame = bs_patches(g, s.frame, &(bs_patches_desc){.size = 16});
     const bs_value score = bs_pool2d(g, bs_affine(g, of_one, 2, 1), &(bs_pool2d_desc){.global = 1});
     const bs_value kept[4] = {of_one, of_frame, of_two, none};
@@ -138,16 +140,19 @@ static int32_t fills_of(const bs_plan *p)
 
 static void test_states(void)
 {
-    static const char *const kept[4] = {"of the state itself stay as they are", "of the input are filled", "of another state are filled", "of nothing are filled"};
+    static const char *const kept[4] = {"of the state itself stay as they are", "of the input are filled", "of another state are filled",
+                                        "of nothing are filled"};
     for (int32_t residual = 0; residual < 4; residual++) {
         const states s = states_new(residual);
         const bs_plan *p = plan_of(s.g, NULL);
-        check(p && place_of(p, s.stored) == BS_PLACE_STATE && fills_of(p) == (residual != 0), "written in place, cells without a path %s", kept[residual]);
+        check(p && place_of(p, s.stored) == BS_PLACE_STATE && fills_of(p) == (residual != 0), "written in place, cells without a path %s",
+              kept[residual]);
     }
     states s = states_new(2);
     bs_state_write(s.g, s.two, s.one);
     const bs_plan *p = plan_of(s.g, NULL);
-    check(p && place_of(p, s.one) == BS_PLACE_TRANSIENT && place_of(p, s.stored) != BS_PLACE_STATE, "a state that is copied to another as it was is not written in place");
+    check(p && place_of(p, s.one) == BS_PLACE_TRANSIENT && place_of(p, s.stored) != BS_PLACE_STATE,
+          "a state that is copied to another as it was is not written in place");
 
     bs_graph *g = new_graph();
     const bs_value a = bs_state(g, "a", BS_F32, BS_SHAPE1(4)), b = bs_state(g, "b", BS_F32, BS_SHAPE1(4));
@@ -169,10 +174,14 @@ static void test_knob_of_state(void)
         const bs_value out[2] = {bs_affine(g, bs_scatter(g, r, 0, number), 2, 1), none};
         const bs_value stored = bs_collect(g, bs_gather(g, r, out, none, NULL));
         bs_state_write(g, state, stored);
-        const bs_router next = bs_route(g, score, knob ? stored : none, &(bs_route_desc){.name = "next", .paths = 2, .protocol = BS_ROUTE_THRESHOLD});
-        bs_output(g, "next", bs_collect(g, bs_gather(g, next, (bs_value[]){bs_scatter(g, next, 0, score), none}, none, &(bs_gather_desc){.mode = BS_GATHER_SELECT})));
+        const bs_router next =
+            bs_route(g, score, knob ? stored : none, &(bs_route_desc){.name = "next", .paths = 2, .protocol = BS_ROUTE_THRESHOLD});
+        bs_output(g, "next",
+                  bs_collect(g, bs_gather(g, next, (bs_value[]){bs_scatter(g, next, 0, score), none}, none,
+                                          &(bs_gather_desc){.mode = BS_GATHER_SELECT})));
         const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH});
-        check(p && (place_of(p, stored) == BS_PLACE_STATE) == !knob, "rows of a router are%s", knob ? " not written to a state in place when another router reads them" : " written to a state in place");
+        check(p && (place_of(p, stored) == BS_PLACE_STATE) == !knob, "rows of a router are%s",
+              knob ? " not written to a state in place when another router reads them" : " written to a state in place");
     }
 }
 
@@ -218,7 +227,8 @@ static void test_look_ahead(void)
     check(look_aheads_of(plan_of(g, NULL)) == 0, "not when all are resident");
     check(look_aheads_of(plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX, .n_forces = 1, .forces = {{"second", 0}}})) == 0,
           "nor when its router is decided ahead");
-    check(look_aheads_of(plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX, .tier = BS_TIER_CUDA, .half = 1})) == 1, "a device tells the host");
+    check(look_aheads_of(plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX, .tier = BS_TIER_CUDA, .half = 1})) == 1,
+          "a device tells the host");
 
     bs_graph *dead = new_graph();
     const bs_value x = bs_rows(dead, bs_input(dead, "x", BS_F32, BS_SHAPE2(9, 4)), none);
@@ -270,7 +280,8 @@ static void test_units(void)
     bs_stream_stage_facts stage;
     bs_plan_stream_get(p, &all);
     check(all.units == 4 && p->units[1].n_nodes == 3, "two paths, the net around them, and what follows: 4 units");
-    check(unit_named(p, "left", &facts) >= 0 && facts.router == r.id && facts.path == 0 && facts.slot_bytes > 0, "a path is named by its outermost block");
+    check(unit_named(p, "left", &facts) >= 0 && facts.router == r.id && facts.path == 0 && facts.slot_bytes > 0,
+          "a path is named by its outermost block");
     check(unit_named(p, "net", &facts) >= 0 && facts.router == 0 && facts.path == -1, "what every run needs has no path");
     check(unit_named(p, "inner", &facts) < 0, "a block inside a path is no unit");
     check(bs_plan_unit_get(p, -1, &facts) == BS_ERROR_ARGUMENT && bs_plan_unit_get(p, 4, &facts) == BS_ERROR_ARGUMENT, "no other units");
@@ -281,7 +292,8 @@ static void test_units(void)
         stages++;
     }
     check(stages == all.stages && routed == 1 && always == stages - 1, "%d stages, of which one is the router's", stages);
-    check(bs_plan_stage_get(p, 0, &stage, NULL) == BS_OK && bs_plan_stage_get(p, -1, &stage, NULL) == BS_ERROR_ARGUMENT, "units are told to whom wants them");
+    check(bs_plan_stage_get(p, 0, &stage, NULL) == BS_OK && bs_plan_stage_get(p, -1, &stage, NULL) == BS_ERROR_ARGUMENT,
+          "units are told to whom wants them");
 }
 
 /* A block whose weights a top-level step needs first, then tiles: two stages of one unit; and blocks in tiles, one after another. */
@@ -305,7 +317,8 @@ static void test_stages(void)
         seen[units[0] & 1]++;
         stages++;
     }
-    check(stages == 3 && seen[0] == 2 && seen[1] == 1 && p->n_regions == 2, "a step of all rows and then tiles are two stages of one unit, the next block another region");
+    check(stages == 3 && seen[0] == 2 && seen[1] == 1 && p->n_regions == 2,
+          "a step of all rows and then tiles are two stages of one unit, the next block another region");
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- slabs */
@@ -335,10 +348,12 @@ static void test_nested_gathers(void)
 {
     for (int32_t nested = 0; nested < 2; nested++) {
         bs_graph *g = new_graph();
-        const bs_value state = bs_state(g, "state", BS_F32, BS_SHAPE3(2, 32, 32)), old = bs_patches(g, state, &(bs_patches_desc){.size = 16});
+        const bs_value state = bs_state(g, "state", BS_F32, BS_SHAPE3(2, 32, 32)),
+                       old = bs_patches(g, state, &(bs_patches_desc){.size = 16});
         const bs_value score = bs_pool2d(g, old, &(bs_pool2d_desc){.global = 1});
         const bs_router outer = bs_route(g, score, none, &(bs_route_desc){.name = "outer", .paths = 2});
-        bs_value in = bs_scatter(g, outer, 0, bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, 32, 32)), &(bs_patches_desc){.size = 16}));
+        bs_value in =
+            bs_scatter(g, outer, 0, bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, 32, 32)), &(bs_patches_desc){.size = 16}));
         if (nested) {
             const bs_router inner = bs_route(g, bs_scatter(g, outer, 0, score), none, &(bs_route_desc){.name = "inner", .paths = 2});
             in = bs_gather(g, inner, (bs_value[]){bs_affine(g, bs_scatter(g, inner, 0, in), 2, 0), none}, in, NULL);
@@ -438,8 +453,9 @@ static void test_tiles_of_devices(void)
             int32_t top = 0;
             for (int32_t i = 0; p && i < p->n_top; i++)
                 top += p->instrs[i].kind == BS_INSTR_OP;
-            check(p && mixed && p->n_regions >= 2 && top >= 2 && top < 12, "a few wide layers run one by one between %d regions of tiles%s%s", p ? p->n_regions : 0,
-                  routed ? ", on both paths" : "", d.half ? ", in f16" : "");
+            check(p && mixed && p->n_regions >= 2 && top >= 2 && top < 12,
+                  "a few wide layers run one by one between %d regions of tiles%s%s", p ? p->n_regions : 0, routed ? ", on both paths" : "",
+                  d.half ? ", in f16" : "");
         }
     d.half = 1;
     p = plan_of(layers(16, 2, 2), &d);
@@ -493,17 +509,22 @@ static void test_device_bytes(void)
         bound++;
     }
     check(apart && bound == 5, "what is bound lies apart: 3 inputs, a state, an output (%d)", bound);
-    static const struct { const char *name; bool live, in_tile; } decisions[] = {{"", 0, 0}, {"asked", 1, 0}, {"second", 1, 0}, {"nested", 1, 1}, {"unused", 0, 0}};
+    static const struct {
+        const char *name;
+        bool live, in_tile;
+    } decisions[] = {{"", 0, 0}, {"asked", 1, 0}, {"second", 1, 0}, {"nested", 1, 1}, {"unused", 0, 0}};
     uint64_t told = 0;
     for (int32_t r = 1; r < 5; r++) {
         bs_device_decision d;
         bs_device_decision_place(p, r, &d);
         check(d.live == decisions[r].live && d.in_tile == decisions[r].in_tile && d.paths == 4 && d.per_row == (r == 3 ? 2 : 1),
               "decision of \"%s\": live %d, in a tile %d", decisions[r].name, d.live, d.in_tile);
-        check(!d.live || (d.top > told && d.top + (uint64_t)d.top_rows <= l.results_bytes), "and what the host is told lies behind the one before");
+        check(!d.live || (d.top > told && d.top + (uint64_t)d.top_rows <= l.results_bytes),
+              "and what the host is told lies behind the one before");
         told = d.live ? d.top : told;
     }
-    check(bs_device_scores_bytes(p, 1) >= 40 * 4 * 4 && bs_device_scores_bytes(p, 2) == 0 && bs_device_scores_bytes(p, 4) == 0, "scores are given to a callback alone");
+    check(bs_device_scores_bytes(p, 1) >= 40 * 4 * 4 && bs_device_scores_bytes(p, 2) == 0 && bs_device_scores_bytes(p, 4) == 0,
+          "scores are given to a callback alone");
     const bs_plan *forced = plan_of(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .n_forces = 1, .forces = {{"asked", 1}}});
     check(forced && bs_device_scores_bytes(forced, 1) == 0, "and to none that is decided ahead");
 }

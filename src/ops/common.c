@@ -162,7 +162,8 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n, (long long)d);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
+                             (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
