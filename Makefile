@@ -123,7 +123,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak \
+.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -141,6 +141,8 @@ help:
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
 	@echo 'make fuzz         fuzzers, SECONDS=60 each (FUZZ=model: one); fuzz-corpus: their committed inputs, made anew'
+	@echo 'make mutants      whether the tests notice faults that are planted (NAMES=wrong-slot: one)'
+	@echo 'make mutants-cuda the same for the CUDA backend'
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
@@ -241,9 +243,12 @@ coverage:
 soak: $(PROGRAM_FILES)
 	@BUILD='$(BUILD)' RUN='$(RUN)' MINUTES='$(or $(MINUTES),30)' $(PYTHON) tests/test_soak.py
 
-# Whether the tests of the CUDA backend notice faults that are planted (NAMES="stale-graph": only these).
+# Whether the tests notice faults that are planted (NAMES="wrong-slot": only these).
+mutants:
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' sh tests/mutants.sh tests/mutants.txt $(NAMES)
+
 mutants-cuda:
-	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA_HOME='$(CUDA_HOME)' sh tests/cuda_mutants.sh $(NAMES)
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
 BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload,$(BENCH_FILES)))

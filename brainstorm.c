@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b0ec53a07816fcf3e596519b8bfc10a4b9eef282306e004bac9844952bf4b64b
+ * sha256 of the parts: 61b92796198138c7ac723ef55ebb08f1dfb52f26e43456081b13b3921b7a7929
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -7916,7 +7916,7 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
@@ -7932,7 +7932,7 @@ static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t i
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
 static inline const char *bs_node_name(const bs_node *node)
 {
-    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+    return node->params ? *(const char *const *)node->params : "";
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
@@ -8286,7 +8286,7 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (!dim_in_range(mul) || !dim_in_range(div) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+    if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
         return dim_fail(graph, parent, mul, add, div);
     const bs_dim_info *p = &graph->dims[parent];
     if (p->kind == BS_DIM_DERIVED && p->div == 1)
@@ -8658,7 +8658,7 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
         snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
                          bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
-                         low == 3 && high == 3 ? " [C, H, W]" : "");
+                         low == 3 ? " [C, H, W]" : "");
 }
 
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
@@ -8783,7 +8783,7 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     const int32_t divisor = common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (in->rank == 3 && patches && (int64_t)patches->size * n % d != 0)
+    if (patches && (int64_t)patches->size * n % d != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
@@ -8856,10 +8856,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value)
 
 const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    int32_t index = 0;
-    while (index < bs_op_count() && bs_op_get(index) != op)
-        index++;
-    return bs_graph_add(graph, index, in, n_in, params);
+    return bs_graph_add(graph, bs_op_index(op->name), in, n_in, params);
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
@@ -10035,7 +10032,7 @@ static bool deconv2d_infer(bs_infer *infer)
         return false;
     const deconv2d_form f = deconv2d_form_of(infer->params, channels);
     const int32_t extra = deconv2d_extra(&f);
-    if (f.output_pad >= f.stride && f.output_pad > 0)
+    if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
         return bs_infer_fail(
@@ -13088,7 +13085,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
-    if (state->rank < 1 || value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
+    if (value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
         return bs_same_shape(state, value);
     rows.dims[0] = state->dims[0];
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
@@ -13562,8 +13559,9 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s, another path %s %s", path, router->desc->name,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path, router->desc->name,
+                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den, bs_dtype_name(first->dtype),
+                             bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 
@@ -14241,7 +14239,7 @@ static void describe_put(describe_text *t, const char *format, ...)
     va_start(arguments, format);
     const int n = vsnprintf(room ? t->text + t->used : NULL, room, format, arguments);
     va_end(arguments);
-    t->used += n > 0 ? (size_t)n : 0;
+    t->used += (size_t)n;
 }
 
 /* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. From the inside out, as domains are
@@ -14300,7 +14298,7 @@ static const describe_names describe_enums[] = {
 /* A number's name where the field is one of the public enums; else NULL. */
 static const char *describe_enum(const char *op, const char *field, int32_t n)
 {
-    if (strcmp(field, "dtype") == 0 && n >= 0 && n < BS_DTYPE_COUNT)
+    if (strcmp(field, "dtype") == 0)
         return bs_dtype_name((bs_dtype)n);
     if (strcmp(field, "protocol") == 0)
         return bs_protocol_name((bs_protocol)n);
@@ -19080,12 +19078,12 @@ static int32_t readers_of(const bs_plan *p, int32_t value)
     return count;
 }
 
-/* The live node of op `name` that makes `value`, when only one node reads it; 0 otherwise. */
+/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
 static int32_t only_use(const bs_plan *p, int32_t value, const char *name)
 {
     const int32_t n = p->graph->values[value].node;
-    const bool is = p->node_live[n] && strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
-    return is && p->nodes[n].fusion == 0 && readers_of(p, value) == 1 ? n : 0;
+    const bool is = strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
+    return is && readers_of(p, value) == 1 ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
@@ -19099,7 +19097,7 @@ static bool sr_store_match(bs_plan *p, int32_t n)
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
     const int32_t add = only_use(p, bs_node_in(g, convert)[0], "add");
-    if (!add || g->nodes[add].domain != convert->domain)
+    if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
@@ -19172,7 +19170,7 @@ bs_status bs_fusion_run(const bs_call *call)
 
 const char *bs_fusion_name(int32_t fusion)
 {
-    return fusion > 0 && fusion <= FUSIONS ? fusions[fusion - 1].name : "";
+    return fusion ? fusions[fusion - 1].name : "";
 }
 
 void bs_plan_fuse(bs_plan *plan)
@@ -19692,8 +19690,9 @@ static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 
 static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
+    (void)index;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write) && index == 1)
+    if (bs_node_is(node, &bs_op_state_write))
         *(int32_t *)user = bs_node_in(l->g, node)[0];
     return true;
 }
@@ -19747,7 +19746,7 @@ static void narrow_values(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
         const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->plan->node_live[l->g->values[v].node] && l->g->values[v].dtype == BS_F32 &&
+        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
                     bs_lower_each_reader(l, v, is_not_decided_by, NULL);
     }
 }
@@ -19799,8 +19798,7 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
         return 0;
     const bs_place place = l->plan->values[value].place;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
-    const int32_t ready = made_in == BS_TOP || seen ? l->ready[value] : 0;
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -19851,8 +19849,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
     schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
     const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    if (target)
-        l->ready[target] = bs_max_i32(l->ready[target], time);
+    l->ready[target] = bs_max_i32(l->ready[target], time);
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
@@ -20127,7 +20124,7 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
             const bs_life *other = &lives[order[k]];
             const bool together = life->first <= other->last && other->first <= life->last;
             const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
-            if (together && overlap && other->bytes > 0) {
+            if (together && overlap) {
                 life->offset = bs_align_u64(other->offset + other->bytes);
                 k = -1;
             }
@@ -20170,7 +20167,7 @@ static int64_t storage_rows(const bs_plan *p, int32_t value)
 
 static int32_t storage_of(const bs_plan *p, int32_t value)
 {
-    while (value > 0 && (p->values[value].place == BS_PLACE_VIEW || p->values[value].place == BS_PLACE_FRAME))
+    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
         value = p->values[value].source;
     return value;
 }
@@ -20244,7 +20241,7 @@ static void assign_slabs(bs_plan *p)
             int32_t place = 0;
             for (int32_t w = 1; w < u; w++)
                 place += p->values[w].place == BS_PLACE_TRANSIENT && p->graph->values[w].domain == p->graph->values[u].domain;
-            if (place == ordinal && p->values[u].slab == u) {
+            if (place == ordinal) { /* the first of that ordinal, so a slab of its own */
                 plan->slab = u;
                 break;
             }
@@ -20258,7 +20255,7 @@ static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place
     memset(lives, 0, (size_t)count * sizeof *lives);
     for (int32_t v = 1; v < count; v++) {
         const bs_value_plan *plan = &p->values[v];
-        if (plan->place != place || plan->scope != scope || plan->first < 0)
+        if (plan->place != place || plan->scope != scope)
             continue;
         bs_life *life = &lives[plan->slab];
         const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
@@ -21632,7 +21629,7 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers up to `last`; `d` becomes that one's. */
+/* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
 static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
 {
     used->told = BS_ALIGNMENT; /* the status */
@@ -21648,7 +21645,7 @@ static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used
             here.per_row = info->max_paths_per_cell;
             here.rows = (int32_t)p->routers[r].rows;
             here.domain = info->domain;
-            bs_device_decision *mine = r == last && d ? d : &here;
+            bs_device_decision *mine = r == last ? d : &here;
             if (pass == 0)
                 *mine = here;
             if (here.live && pass == 0)
@@ -22724,7 +22721,7 @@ static int32_t decide_budget(const routing *r)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         const int32_t variant = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, r->path_of[variant], (float)score_int(&o, variant));
+        choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
     }
     return low;
 }
@@ -23239,8 +23236,8 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_decision_data *d = &c->decisions[node->router];
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
-    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
+    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);

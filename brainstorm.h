@@ -104,7 +104,7 @@
  *   weights stays open until bs_session_close, and is called by them. bs_session_stream_stats and
  *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
- * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router. Little-endian hosts. Segments do not nest, and what
+ * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router, 2^30 cells a domain. Little-endian hosts. Segments do not nest, and what
  *   works across their rows (attention, reductions) stands outside routers: gather first.
  */
 #ifndef BRAINSTORM_H

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2c8f878b722058cfd9598663866b852db49b5df1a1e11a64146137f7653e76a4
+ * sha256 of the parts: ce6cbd27b7adffc25288f1c2fff66211cf83123af5e47adb770ea87f18598baf
  */
 #include "brainstorm.h"
 
@@ -286,7 +286,7 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
@@ -302,7 +302,7 @@ static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t i
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
 static inline const char *bs_node_name(const bs_node *node)
 {
-    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+    return node->params ? *(const char *const *)node->params : "";
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */

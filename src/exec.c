@@ -62,8 +62,8 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_decision_data *d = &c->decisions[node->router];
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
-    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
+    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);

@@ -185,7 +185,7 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (!dim_in_range(mul) || !dim_in_range(div) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+    if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
         return dim_fail(graph, parent, mul, add, div);
     const bs_dim_info *p = &graph->dims[parent];
     if (p->kind == BS_DIM_DERIVED && p->div == 1)

@@ -237,8 +237,9 @@ static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 
 static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
+    (void)index;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write) && index == 1)
+    if (bs_node_is(node, &bs_op_state_write))
         *(int32_t *)user = bs_node_in(l->g, node)[0];
     return true;
 }
@@ -292,7 +293,7 @@ static void narrow_values(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
         const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->plan->node_live[l->g->values[v].node] && l->g->values[v].dtype == BS_F32 &&
+        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
                     bs_lower_each_reader(l, v, is_not_decided_by, NULL);
     }
 }

@@ -316,7 +316,7 @@ static int32_t decide_budget(const routing *r)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         const int32_t variant = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, r->path_of[variant], (float)score_int(&o, variant));
+        choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
     }
     return low;
 }

@@ -138,7 +138,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
-    if (state->rank < 1 || value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
+    if (value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
         return bs_same_shape(state, value);
     rows.dims[0] = state->dims[0];
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);

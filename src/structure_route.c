@@ -282,8 +282,9 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s, another path %s %s", path, router->desc->name,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path, router->desc->name,
+                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den, bs_dtype_name(first->dtype),
+                             bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 

@@ -34,7 +34,7 @@ build() {
     asan) set -- SANITIZE=address,undefined 'CFLAGS=-O1 -g' ;;
     *) set -- 'CFLAGS=-O1' ;;
     esac
-    $MAKE -s -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" "$target" >"$tree/build.log" 2>&1
+    $MAKE -s -j"$JOBS" -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" "$target" >"$tree/build.log" 2>&1
 }
 
 # Runs test $2 of the copy $1, built for tool $3, for $4 seconds and to its first failure. Status 0: it passed.

@@ -29,7 +29,10 @@ static void concat_beyond(bs_graph *g)
 }
 
 /* Cells [2, 2, 2, 2] of patches: without one dimension they would be an image. */
-static bs_value cube_of(const fixture *f) { return bs_reshape(f->g, bs_linear(f->g, f->score, &(bs_linear_desc){.name = "to", .out = 16}), BS_SHAPE4(2, 2, 2, 2)); }
+static bs_value cube_of(const fixture *f)
+{
+    return bs_reshape(f->g, bs_linear(f->g, f->score, &(bs_linear_desc){.name = "to", .out = 16}), BS_SHAPE4(2, 2, 2, 2));
+}
 
 static bs_value features_of(const fixture *f)
 {
@@ -47,6 +50,8 @@ static bs_value symbols_of(const fixture *f)
 }
 
 #define SIXTEEN &(bs_resize_desc){.kind = BS_RESIZE_NEAREST, .factor = 16}
+#define SIXTYFOUR &(bs_pool2d_desc){.kernel = 64}
+#define BY_SIXTEEN &(bs_deconv2d_desc){.name = "d", .out = 1, .kernel = 16, .stride = 16}
 #define ATTEND(past_k, past_v, past, ...) \
     bs_attention(g, f->words, f->words, f->words, past_k, past_v, past, &(bs_attention_desc){.name = "a", __VA_ARGS__})
 
@@ -95,6 +100,9 @@ static void rows_of_conv2d(void)
           bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 11, .kernel_h = 1, .pad = BS_PAD_VALID}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0 of operand 0 (channels) is N<=40, expected a constant",
           bs_conv2d(g, bs_input(g, "planes", BS_F32, BS_SHAPE3(f->n, 8, 8)), &(bs_conv2d_desc){.name = "c", .out = 4}));
+    WRONG(BS_ERROR_LIMIT, "conv2d \"c\": the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_conv2d(g, bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR), SIXTYFOUR),
+              &(bs_conv2d_desc){.name = "c", .out = 1, .stride = 64}));
 }
 
 static void rows_of_deconv2d(void)
@@ -116,6 +124,9 @@ static void rows_of_deconv2d(void)
           bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 5}));
     WRONG(BS_ERROR_SHAPE, "deconv2d \"d\": dimension 2 is 4, which gives a result of -4, expected 1 .. 2^30",
           bs_deconv2d(g, bs_input(g, "tall", BS_F32, BS_SHAPE3(1, 20, 4)), &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 5}));
+    WRONG(BS_ERROR_LIMIT, "deconv2d \"d\": the frame's scale would be 65536/1, expected numbers of 2^15 at most",
+          bs_deconv2d(g, bs_deconv2d(g, bs_deconv2d(g, bs_deconv2d(g, bs_input(g, "dot", BS_F32, BS_SHAPE3(1, 1, 1)), BY_SIXTEEN),
+              BY_SIXTEEN), BY_SIXTEEN), BY_SIXTEEN));
 }
 
 static void rows_of_linear(void)
@@ -164,6 +175,23 @@ static void rows_of_pixel_shuffle(void)
     WRONG(BS_ERROR_LIMIT, "resize: the frame's scale would be 65536/1, expected numbers of 2^15 at most",
           bs_resize(g, bs_resize(g, bs_resize(g, bs_resize(g, bs_input(g, "dot", BS_U8, BS_SHAPE3(1, 1, 1)), SIXTEEN), SIXTEEN), SIXTEEN),
               SIXTEEN));
+    WRONG(BS_ERROR_LIMIT, "pool2d: the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_pool2d(g, bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR), SIXTYFOUR),
+              SIXTYFOUR));
+    WRONG(BS_ERROR_LIMIT, "pixel_shuffle: the frame's scale would be 65536/1, expected numbers of 2^15 at most",
+          bs_pixel_shuffle(g, bs_resize(g, bs_resize(g, bs_resize(g, bs_input(g, "dots", BS_U8, BS_SHAPE3(256, 1, 1)), SIXTEEN), SIXTEEN),
+              SIXTEEN), 16));
+    WRONG(BS_ERROR_LIMIT, "pixel_unshuffle: the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_pixel_unshuffle(g, bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR),
+              SIXTYFOUR), 64));
+    WRONG(BS_ERROR_SHAPE, "pixel_shuffle: dimension 1 is 1073741824, which gives a result of 2147483648, expected 1 .. 2^30",
+          bs_pixel_shuffle(g, bs_input(g, "tall", BS_U8, BS_SHAPE3(4, 1 << 30, 1)), 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_shuffle: dimension 2 is 1073741824, which gives a result of 2147483648, expected 1 .. 2^30",
+          bs_pixel_shuffle(g, bs_input(g, "wide", BS_U8, BS_SHAPE3(4, 1, 1 << 30)), 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_unshuffle: dimension 1 is n<=1, which gives a result of 0, expected 1 .. 2^30",
+          bs_pixel_unshuffle(g, bs_input(g, "low", BS_U8, BS_SHAPE3(1, BS_UPTO(1), 4)), 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_unshuffle: dimension 2 is n<=1, which gives a result of 0, expected 1 .. 2^30",
+          bs_pixel_unshuffle(g, bs_input(g, "thin", BS_U8, BS_SHAPE3(1, 4, BS_UPTO(1))), 2));
 }
 
 static void rows_of_binary(void)
@@ -176,6 +204,8 @@ static void rows_of_binary(void)
           bs_add(g, f->image, f->table));
     WRONG(BS_ERROR_SHAPE, "add: operand 1 is [3, 8, 10], expected the rank of operand 0, which is [4]", bs_add(g, f->line, f->image));
     WRONG(BS_ERROR_SHAPE, "add: dimensions 1 and 2: operands have frames of different scale", add_of_scales(g));
+    WRONG(BS_ERROR_SHAPE, "add: dimension 2 is 10 in operand 0 and 2 in operand 1",
+          bs_add(g, f->image, bs_input(g, "b", BS_F32, BS_SHAPE3(3, 8, 2))));
 }
 
 static void rows_of_elementwise(void)
@@ -189,6 +219,7 @@ static void rows_of_elementwise(void)
     WRONG(BS_ERROR_SHAPE, "prelu \"p\": operand 0 is i32, expected f32", bs_prelu(g, f->numbers, "p"));
     WRONG(BS_ERROR_SHAPE, "prelu \"p\": operand 0 is [], expected rank 1 to 4", bs_prelu(g, bs_rows(g, f->line, none), "p"));
     WRONG(BS_ERROR_ARGUMENT, "clip: low 0 is not <= high nan", bs_clip(g, f->line, 0, NAN));
+    WRONG(BS_ERROR_SHAPE, "activation: operand 0 is i32, expected f32", bs_activation(g, f->numbers, BS_RELU, 0));
 }
 
 static void rows_of_convert(void)
@@ -464,6 +495,8 @@ static void rows_of_attention(void)
           ATTEND(bs_state(g, "t", BS_F32, BS_SHAPE3(5, 6, 5)), f->cache, f->past, .heads = 2));
     WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 5 (past) is made by convert, expected an input",
           ATTEND(f->cache, f->cache, bs_convert(g, f->past, &(bs_convert_desc){.dtype = BS_I32}), .heads = 2));
+    WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 3 is value 0, which does not exist", ATTEND(none, f->cache, none, .heads = 2));
+    WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 3 is value 0, which does not exist", ATTEND(none, none, f->past, .heads = 2));
 }
 int main(void)
 {

@@ -125,6 +125,7 @@ static void test_producers(size_t ring_bytes)
     const bs_status status = bs_profile_close(p, &dropped);
     const numbered n = read_numbered(&b);
     check(status == BS_OK && n.in_order, "ring of %d bytes: each of 4 producers finds its events in order", (int)ring_bytes);
+    check(b.most <= 4096, "a write is a block of 4 KiB at most: %d bytes", (int)b.most);
     check(n.events + dropped == 4 * 5000 && n.told == dropped, "every event is written or counted, and the file tells: %d + %d",
           (int)n.events, (int)dropped);
     synth_free(&b);
@@ -665,6 +666,7 @@ typedef struct odd_reader {
     synth_bytes *bytes;
     int reads, fail_at; /* this read fails, by giving less; 0: none */
     int swap_at;        /* from this read on, events are all uses of stage 0 and its ends; 0: never */
+    bool keep_ends;     /* as many ends as there were, and everything else is a use */
     size_t events_at;
 } odd_reader;
 
@@ -676,7 +678,10 @@ static int64_t odd_read(void *user, uint64_t offset, void *buffer, size_t bytes)
         return bytes > 0 ? (int64_t)bytes - 1 : -1;
     const int64_t n = synth_read(o->bytes, offset, buffer, bytes);
     for (size_t at = 0; o->swap_at && o->reads >= o->swap_at && offset >= o->events_at && at + 40 <= bytes; at += 40) {
-        const bs_event e = synth_event(at / 40 % 3 ? BS_EVENT_USE : BS_EVENT_STAGE, 0, 0, 0, 1, 2);
+        bs_event e;
+        memcpy(&e, (uint8_t *)buffer + at, sizeof e);
+        const bool end = o->keep_ends ? e.kind == BS_EVENT_STAGE : at / 40 % 3 == 0;
+        e = synth_event(end ? BS_EVENT_STAGE : BS_EVENT_USE, o->keep_ends && !end ? (int32_t)(at / 40 % SYNTH_UNITS) : 0, 0, 0, 1, 2);
         memcpy((uint8_t *)buffer + at, &e, sizeof e);
     }
     return n;
@@ -709,6 +714,13 @@ static void test_readers(void)
         bad += status != BS_OK && status != BS_ERROR_LIMIT;
     }
     check(bad == 0, "a file that changes while it is read does no harm");
+    int more = 0;
+    for (int i = 1; i <= all; i++) {
+        o = (odd_reader){.bytes = &b, .swap_at = i, .keep_ends = true, .events_at = events_at};
+        bs_arena_init(&arena, "tables", tables, sizeof tables);
+        more += bs_trace_load(&arena, &reader, &t, &error) == BS_ERROR_LIMIT;
+    }
+    check(more > 0, "more uses than there were is an error (from %d of %d reads on)", more, all);
     check(all < 16 + 2 * (int)(b.n / 4000 + 1), "events are read in blocks: %d reads of %d bytes", all, (int)b.n);
     synth_free(&b);
 }

@@ -477,6 +477,13 @@ static void test_threads(void)
     }
 }
 
+static void test_folder(void)
+{
+    const bs_platform *p = bs_platform_default();
+    uint64_t bytes = 0;
+    check(p->file_open(p->user, "tests", &bytes) < 0, "a folder is not opened as a file");
+}
+
 int main(void)
 {
     const char *build = getenv("BUILD");
@@ -496,6 +503,7 @@ int main(void)
     test_heads();
     test_interrupted();
     test_threads();
+    test_folder();
     remove(path);
     return check_end();
 }

@@ -7,7 +7,7 @@ set -u
 BUILD="${BUILD:-build/fuzz}" MOST="${MOST:-40000}"
 for name in "$@"; do
     new="$BUILD/merged/$name" kept="tests/fuzz/corpus/$name"
-    rm -rf "$new" && mkdir -p "$new" "$kept" "$BUILD/corpus/$name" || exit 1
+    rm -rf "$new" && mkdir -p "$new" "$kept" "$BUILD/corpus/$name" "$BUILD/found" || exit 1
     "$BUILD/make_corpus" "$BUILD/seeds" || exit 1
     # Seeds come first: what the generator makes anyway need not be committed.
     cp "$BUILD/seeds/$name/"* "$new/"
