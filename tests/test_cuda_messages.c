@@ -243,7 +243,7 @@ static void test_large(void)
     end();
     const struct cuda_cpu_device small = {.shared_optin_bytes = 49152};
     g = new_graph();
-    const bs_value cells = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(4, 32, 32)), &(bs_patches_desc){.size = 16});
+    const bs_value cells = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(8, 64, 64)), &(bs_patches_desc){.size = 32});
     bs_output(g, "y", bs_assemble(g, bs_affine(g, bs_activation(g, cells, BS_TANH, 0), 2, 1)));
     cuda_cpu_device(&small);
     const bool any = made(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH}, 0);
