@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a59f701c339b337dc80068f6581381890bebf7e1db02fe97fa88a2c7090c43fd
+ * sha256 of the parts: 1ba4e217c427e70ae2f3894a14563ee97db9fd4e79c53e362439515c22409aed
  */
 #include "brainstorm.h"
 
@@ -4097,7 +4097,7 @@ static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_
     s->kernel = kernel;
     s->p[0].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+        if (d >= b->rank || a->dims[d] != b->dims[d])
             s->p[0].i |= 1 << d;
     bs_cu_cut(n, s);
 }
