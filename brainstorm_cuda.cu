@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ce6cbd27b7adffc25288f1c2fff66211cf83123af5e47adb770ea87f18598baf
+ * sha256 of the parts: 292ce6f4a6de28a55be0e3ed8d5cb3d2b6e94011107c5d0eb69fcbb24a038d12
  */
 #include "brainstorm.h"
 
@@ -4137,7 +4137,7 @@ static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_
     s->kernel = kernel;
     s->p[0].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+        if (d >= b->rank || a->dims[d] != b->dims[d])
             s->p[0].i |= 1 << d;
     bs_cu_cut(n, s);
 }

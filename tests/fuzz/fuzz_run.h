@@ -369,6 +369,20 @@ static inline void fuzz_session_run(const bs_graph *g, const bs_plan *plan, cons
         free(blocks[i]);
 }
 
+/* With FUZZ_SHOW set: what graph it was, for whoever looks at a crash. */
+static inline void fuzz_show(const bs_graph *g, const bs_plan *plan)
+{
+    static char text[1 << 16];
+    if (!getenv("FUZZ_SHOW"))
+        return;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        bs_graph_describe(g, n, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+    }
+    bs_plan_report(plan, text, sizeof text);
+    fprintf(stderr, "%s\n", text);
+}
+
 static inline int fuzz_no_write(void *user, const void *data, size_t bytes)
 {
     uint64_t *written = user;
@@ -406,6 +420,7 @@ static inline void fuzz_graph_run(const bs_graph *g, const bs_weights *weights, 
     if (plan) {
         uint64_t written = 0, dropped;
         desc.profile = fuzz_flip(o, 60) ? fuzz_profile(&platform, &written) : NULL;
+        fuzz_show(g, plan);
         fuzz_ask_plan(plan);
         fuzz_session_run(g, plan, &desc, o);
         if (desc.profile)
