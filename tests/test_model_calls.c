@@ -252,6 +252,16 @@ static void test_questions(void)
     info.handle = 1;
     check(w.read(w.user, &info, 8, x, 0) == BS_OK && w.read(w.user, &info, 9, x, 0) == BS_ERROR_ARGUMENT && w.read(w.user, &info, 4, x, 5) == BS_ERROR_ARGUMENT,
           "a weight is read up to its end");
+    static BS_ALIGNED uint8_t shifted[FORGE_BYTES + 4];
+    int mapped = 0, wrong = 0;
+    for (size_t shift = 0; shift < 4; shift++) {
+        memcpy(shifted + shift, file.bytes, file.n);
+        const bs_weights moved = bs_model_weights(bs_model_open_memory(&arena, shifted + shift, file.n, &error));
+        const void *data = moved.find(moved.user, "score.bias", &info) == BS_OK ? moved.map(moved.user, &info) : shifted + 1;
+        mapped += data != NULL;
+        wrong += (uintptr_t)data % sizeof(float) != 0;
+    }
+    check(mapped == 1 && wrong == 0, "a weight is mapped only where it is aligned");
     const bs_reader reader = {.read = reader_bytes, .size = file.n};
     const bs_weights from_reader = bs_model_weights(bs_model_open_reader(&arena, &reader, &error));
     check(!from_reader.map(from_reader.user, &info), "what is behind a reader is not mapped");
