@@ -612,7 +612,7 @@ static void test_refused(void)
     s.stream = (bs_stream_desc){0};
     for (int32_t b = 0; b < source.n_blocks; b++)
         source.records[b].bytes -= 4; /* the last weight reaches beyond */
-    check(!rig_start(&r, &s) && r.error.status == BS_ERROR_FORMAT && strstr(r.error.message, "do not lie in their record"), "%s", r.error.message);
+    check(!rig_start(&r, &s) && r.error.status == BS_ERROR_FORMAT && strstr(r.error.message, "do not lie in the record of block"), "%s", r.error.message);
     for (int32_t b = 0; b < source.n_blocks; b++)
         source.records[b].bytes += 4;
 }
