@@ -9,11 +9,13 @@
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node)
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
-    if (status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status))
+    const bool first = status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status);
+    if (first)
         atomic_store(&s->failed_node, node);
+    return first;
 }
 
 /* ---------------------------------------------------------------------------------------------- one kernel */
@@ -60,8 +62,8 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_decision_data *d = &c->decisions[node->router];
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
-    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
+    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
@@ -255,7 +257,8 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
-    bs_exec_fail(c->session, status, i->node);
+    if (bs_exec_fail(c->session, status, i->node))
+        c->session->fault = c->fault;
     if (status != BS_OK)
         return;
     open_paths(c, router);

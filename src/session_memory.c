@@ -175,7 +175,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     for (int32_t t = 0; t < plan->threads; t++) {
         s->contexts[t].session = s;
         s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch + (uint64_t)t * plan->scratch_bytes;
+        s->contexts[t].scratch = s->scratch ? s->scratch + (uint64_t)t * plan->scratch_bytes : NULL;
     }
     s->root.scratch = s->scratch;
     return s;

@@ -197,6 +197,29 @@ static void test_disagreement(void)
     bs_session_close(r.session);
 }
 
+/* A plan that leaves an input out does not ask for it, nor for what its extents are. */
+static void test_left_out(void)
+{
+    static const bs_plan_desc forced = {.n_forces = 1, .forces = {{"r", 0}}};
+    bs_graph *g = new_graph();
+    const bs_dim rows = bs_symbol(g, "N", 8);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(rows, 2)), (bs_value){0});
+    const bs_value score = bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(rows, 2)), x);
+    const bs_router r = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = "r", .paths = 2});
+    const bs_value ways[2] = {bs_affine(g, bs_scatter(g, r, 0, x), 2, 0), bs_scatter(g, r, 1, x)};
+    rig q;
+    bs_output(g, "y", bs_collect(g, bs_gather(g, r, ways, (bs_value){0}, NULL)));
+    const bs_buffer b[3] = {dense(floats[0], BS_F32, 2, 5, 2, 0), dense(floats[1], BS_F32, 2, 5, 2, 0), dense(floats[2], BS_F32, 2, 7, 2, 0)};
+    bool ok = rig_plan(&q, g, &forced) && rig_session(&q, NULL, NULL, 0) && bs_bind(q.session, "x", &b[0], NULL) == BS_OK &&
+              bs_bind(q.session, "y", &b[1], NULL) == BS_OK;
+    floats[0][9] = 3;
+    check(ok && bs_run(q.session, &q.error) == BS_OK && floats[1][9] == 6, "an input that a forced route leaves out need not be bound");
+    floats[0][9] = 4;
+    check(ok && bs_bind(q.session, "scores", &b[2], NULL) == BS_OK && bs_run(q.session, &q.error) == BS_OK && floats[1][9] == 8,
+          "and when it is, its extents are not those of the run %s", q.error.message);
+    bs_session_close(q.session);
+}
+
 /* Buffers that are mirrored (negative strides), or repeat one line (a stride of 0 among others). */
 static void test_odd_strides(void)
 {
@@ -840,6 +863,7 @@ int main(void)
     test_wrong_buffers();
     test_hostile_data();
     test_disagreement();
+    test_left_out();
     test_odd_strides();
     test_states();
     test_state_hazards();

@@ -447,7 +447,7 @@ static bool names_block(const rig *r)
 {
     const int32_t block = atomic_load(&source.failed_block);
     for (int32_t i = 0; i < source.n_tensors; i++) {
-        char node[2 * BS_MAX_NAME];
+        char node[2 * BS_MAX_NAME + 2];
         snprintf(node, sizeof node, "\"%s", source.tensors[i].name);
         *strrchr(node, '.') = 0;
         if (source.tensors[i].block != 0 && is_inside(block, source.tensors[i].block) && strstr(r->error.message, node))

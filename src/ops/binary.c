@@ -8,7 +8,7 @@ static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
 {
     uint32_t mask = 0;
     for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+        if (d >= b->rank || a->dims[d] != b->dims[d])
             mask |= 1u << d;
     return mask;
 }
@@ -52,7 +52,7 @@ static bool binary_infer(bs_infer *infer)
         return false;
     /* b of rank 1 beside an image: one value a channel */
     if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
-        return bs_infer_rank(infer, 1, a->rank, a->rank);
+        return bs_infer_same_rank(infer, 1);
     return binary_dims_fit(infer) && binary_frames_fit(infer);
 }
 

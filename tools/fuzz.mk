@@ -1,0 +1,40 @@
+# fuzz.mk - fuzzers: `make fuzz` runs them with libFuzzer, `make test` replays their corpus with any compiler.
+#
+# Owns: how tests/fuzz/ is built. Included by the Makefile, whose rules make the objects. The fuzzers, and the library
+# for them, are built by a make of its own below build/fuzz: with clang, sanitizers and counters of edges.
+
+FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_CC ?= clang
+# Comparisons are not traced: that takes most of the time in kernels, and mutators know the formats.
+FUZZ_COVERAGE := -fno-sanitize-coverage=trace-cmp
+SECONDS ?= 60
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+# A fuzzer with a main() that reads files.
+$(BUILD)/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(MODULES) $(LIBRARY)
+	@$(link)
+
+# With libFuzzer's main(): only in the build that fuzz-build makes.
+$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(MODULES) $(LIBRARY)
+	@$(link) -fsanitize=fuzzer
+
+$(BUILD)/make_corpus $(BUILD)/fuzz/make_corpus: $(BUILD)/obj/tests/fuzz/make_corpus.o $(MODULES) $(LIBRARY)
+	@$(link)
+
+FUZZ_REPLAYS := $(FUZZERS:%=$(BUILD)/fuzz/replay_%) $(BUILD)/fuzz/make_corpus
+test-build: $(if $(filter tests/test_fuzz_corpus.sh,$(TESTS)),$(FUZZ_REPLAYS))
+
+.PHONY: fuzz fuzz-build fuzz-corpus fuzz-engines
+fuzz-engines: $(FUZZERS:%=$(BUILD)/fuzz_%) $(BUILD)/make_corpus
+
+fuzz-build:
+	@$(MAKE) --no-print-directory fuzz-engines BUILD=$(BUILD_ROOT)/fuzz CC=$(FUZZ_CC) CPPFLAGS='-DFUZZ_ENGINE $(FUZZ_COVERAGE)' CFLAGS='-O1 -g' \
+	  SANITIZE=fuzzer-no-link,address,undefined,float-cast-overflow
+
+# FUZZ="model y4m": only these. JOBS at a time, SECONDS each.
+fuzz: fuzz-build
+	@BUILD=$(BUILD_ROOT)/fuzz SECONDS_EACH='$(SECONDS)' JOBS='$(JOBS)' sh tests/fuzz/run.sh $(or $(FUZZ),$(FUZZERS))
+
+# The committed corpus, made anew: seeds and what is there already, as little of it as reaches as much.
+fuzz-corpus: fuzz-build
+	@BUILD=$(BUILD_ROOT)/fuzz sh tests/fuzz/corpus.sh $(or $(FUZZ),$(FUZZERS))
