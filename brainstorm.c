@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 06c194509b06db1f82a08024f5cb12ac0744b453a912b0caea6f65a95deaeaac
+ * sha256 of the parts: 62ec874cf797af8de30cc8bf0b40be23cb8fe7a5dd6177a5217fb493d054e3be
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1106,7 +1106,7 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 
 static inline int32_t bs_conv_ceil_div(int32_t a, int32_t b)
 {
-    return a / b + (a % b != 0);
+    return a / b + (a % b != 0); /* NOLINT(clang-analyzer-core.DivideZero): b is a kernel's own width */
 }
 
 static inline int32_t bs_conv_round_up(int32_t a, int32_t b)
@@ -23315,7 +23315,7 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         call.piece = band;
     } else if (band >= 0) {
         bs_rect *r = &call.out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS;
+        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
         if (y0 >= r->y1)
             return;
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);

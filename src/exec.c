@@ -106,7 +106,7 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         call.piece = band;
     } else if (band >= 0) {
         bs_rect *r = &call.out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS;
+        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
         if (y0 >= r->y1)
             return;
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
