@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 49284fc5d56d95da064f96d8bbda0aff17720370cdbd88675129ce4a07afbd06
+ * sha256 of the parts: 06c194509b06db1f82a08024f5cb12ac0744b453a912b0caea6f65a95deaeaac
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -74,6 +74,8 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
@@ -88,6 +90,36 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base.h ========================================================================== */
+
+/* ==== begin src/debug.h ======================================================================= */
+/* debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
+ * Relies on base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
+ * whatever comes from outside is checked in every build, and answered with an error. */
+#ifndef BS_DEBUG_H
+#define BS_DEBUG_H
+
+/* #include "base.h" */
+
+/* Objects begin with one of these while they live. */
+#define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
+#define BS_MARK_PLAN 0x50525342u
+#define BS_MARK_SESSION 0x53525342u
+
+#if defined(BS_DEBUG)
+#undef NDEBUG /* asked for by name */
+#include <assert.h>
+#define BS_DEBUG_CHECK(condition) assert(condition)
+
+static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+}
+#else
+#define BS_DEBUG_CHECK(condition) ((void)0)
+#endif
+
+#endif
+/* ==== end src/debug.h ========================================================================= */
 
 /* ==== begin src/error.c ======================================================================= */
 /* error.c - status names and the filling of bs_error. Relies on base.h. Must never print. */
@@ -147,9 +179,24 @@ bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
     return false;
 }
 
+void bs_error_prefix(bs_error *error, const char *format, ...)
+{
+    if (!error)
+        return;
+    va_list arguments;
+    char message[sizeof error->message];
+    memcpy(message, error->message, sizeof message);
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    const size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used, "%s", message);
+}
+
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
 {
     const uint64_t available = arena ? arena->size - arena->used : 0;
+    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
     const char *name = arena && arena->name ? arena->name : "?";
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);
@@ -684,7 +731,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
     if (threads <= 1 || !platform || !platform->thread_start)
         return BS_OK; /* all on the calling thread */
     if (platform->gate_init(platform->user, pool->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the thread pool cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
     pool->gate_made = true;
     pool->threads = threads;
     for (int32_t i = 1; i < threads; i++) {
@@ -693,7 +740,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
             bs_workers_stop(pool);
-            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d cannot be started", i, threads - 1);
+            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i, threads - 1);
         }
         pool->started = i;
     }
@@ -5313,7 +5360,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 enum {
     BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    BS_BICUBIC_CHUNK = 128, /* columns enlarged together: a whole count of vectors; five rows are on the stack */
+    BS_BICUBIC_CHUNK = 80, /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
     BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
 };
 
@@ -5346,31 +5393,33 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
-/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+/* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
-                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count, float high);
 
-/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
- * or the bytes of a sample where `type` is char. */
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
+ * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
+ * `type` is char. */
 #define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
     bs_line_pair ring[5];                                                                                        \
     for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
         const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
         type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
-        int32_t made = -3;                                                                                       \
-        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
-            const bs_line_pair *r[5];                                                                            \
-            for (int32_t i = 0; i < 5; i++) {                                                                    \
-                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
-                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
-                if (row > made)                                                                                  \
-                    enlarge(t, row, x, count, lines);                                                            \
-                made = row > made ? row : made;                                                                  \
-                r[i] = lines;                                                                                    \
+        const bs_line_pair *r[5] = {0};                                                                          \
+        int32_t made = -3, slot = 0;                                                                             \
+        for (int32_t y = -4; y < t->h; y++) {                                                                    \
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);              \
+            if (row > made) {                                                                                    \
+                slot = slot < 4 ? slot + 1 : 0;                                                                  \
+                enlarge(t, row, x, count, &ring[slot]);                                                          \
+                made = row;                                                                                      \
             }                                                                                                    \
-            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
-            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+            memmove(r, r + 1, 4 * sizeof *r);                                                                    \
+            r[4] = &ring[slot];                                                                                  \
+            if (y < 0)                                                                                           \
+                continue;                                                                                        \
+            vertical(r, out, t->out_row, count, high);                                                           \
+            out += 2 * t->out_row * (scale);                                                                     \
         }                                                                                                        \
     }
 
@@ -5706,27 +5755,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -6255,27 +6309,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -6772,27 +6831,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -7315,27 +7379,32 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
             BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
         }                                                                                                        \
     }                                                                                                            \
-    /* One output row from four pairs of lines, nearest weights on the third. */                                 \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *r0, const bs_line_pair *r1,         \
-                                                         const bs_line_pair *r2, const bs_line_pair *r3,         \
-                                                         void *samples, int32_t count, float high)               \
+    /* One vector of columns of an output row; fewer at its end. */                                              \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
+    {                                                                                                            \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
+        (void)top;                                                                                               \
+        if (columns >= BS_LANES) {                                                                               \
+            STORE_PAIRS(out, even, odd);                                                                         \
+            return;                                                                                              \
+        }                                                                                                        \
+        sample_type last[2 * BS_LANES];                                                                          \
+        STORE_PAIRS(last, even, odd);                                                                            \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
+    }                                                                                                            \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
+                                                         int32_t count, float high)                              \
     {                                                                                                            \
         sample_type *out = samples;                                                                              \
         const BS_V top = BS_V_SET1(high);                                                                        \
-        (void)top;                                                                                               \
         for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V left = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->even + i), BS_V_LOAD(r1->even + i),             \
-                                                   BS_V_LOAD(r2->even + i), BS_V_LOAD(r3->even + i));            \
-            const BS_V right = BS_TIER_FN(bs_cubic)(BS_V_LOAD(r0->odd + i), BS_V_LOAD(r1->odd + i),              \
-                                                    BS_V_LOAD(r2->odd + i), BS_V_LOAD(r3->odd + i));             \
-            const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                       \
-            if (count - i >= BS_LANES) {                                                                         \
-                STORE_PAIRS(out, even, odd);                                                                     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            sample_type last[2 * BS_LANES];                                                                      \
-            STORE_PAIRS(last, even, odd);                                                                        \
-            memcpy(out, last, (size_t)(2 * (count - i)) * sizeof(sample_type));                                  \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
+            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
+            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
+                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
         }                                                                                                        \
     }                                                                                                            \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
@@ -7741,7 +7810,7 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
-/* #include "base.h" */
+/* #include "debug.h" */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -7823,40 +7892,47 @@ typedef struct bs_router_info {
 #define BS_MAX_DIMS 512
 
 struct bs_graph {
+    uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
+    const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
 
-/* Records the first failure of building; later ones are ignored. Returns false always. */
+/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
+ * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
 const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes);
+/* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
 static inline const char *bs_node_name(const bs_node *node)
 {
-    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+    return node->params ? *(const char *const *)node->params : "";
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
@@ -8031,8 +8107,8 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands;
-    uint64_t at_nodes, at_values, at_operands, at_text, bytes;
+    int32_t nodes, values, text, operands, domains;
+    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
 } bs_graph_layout;
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
@@ -8046,10 +8122,12 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
     if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
         return false;
     l->operands = l->nodes * 4;
+    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
     l->at_nodes = bs_align_u64(sizeof(bs_graph));
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
     l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_text = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
     l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
     return true;
 }
@@ -8070,14 +8148,17 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
         return NULL;
     memset(memory, 0, (size_t)l.bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
+    g->mark = BS_MARK_GRAPH;
     g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
     g->values = (bs_value_info *)(void *)(memory + l.at_values);
     g->operands = (int32_t *)(void *)(memory + l.at_operands);
+    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
     g->text = (char *)(memory + l.at_text);
     g->max_nodes = l.nodes;
     g->max_values = l.values;
     g->max_text = l.text;
     g->max_operands = l.operands;
+    g->max_domains = l.domains;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -8087,21 +8168,34 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments)
 {
+    bs_error *error = &graph->error;
+    int used = 0;
     if (graph->status != BS_OK)
         return false;
+    memset(error, 0, sizeof *error);
+    graph->status = error->status = status;
+    if (graph->adding) {
+        const char *name = graph->adding_name, *quote = *name ? "\"" : "";
+        used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "", quote, name, quote);
+    }
+    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
+    return false;
+}
+
+bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    memset(&graph->error, 0, sizeof graph->error);
-    graph->status = graph->error.status = status;
-    vsnprintf(graph->error.message, sizeof graph->error.message, format, arguments);
+    bs_graph_fail_as(graph, status, format, arguments);
     va_end(arguments);
     return false;
 }
 
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
     if (graph->status != BS_OK && error)
@@ -8159,22 +8253,23 @@ static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
 /* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
 #define BS_DIM_LIMIT ((int64_t)1 << 30)
 
-static bool dim_in_range(bs_graph *g, int64_t n, const char *what)
-{
-    if (n >= 1 && n <= BS_DIM_LIMIT)
-        return true;
-    return bs_graph_fail(g, BS_ERROR_SHAPE, "%s is %lld, expected 1 .. 2^30", what, (long long)n);
-}
+static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
 
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 {
     const bs_dim_info dim = {BS_DIM_CONST, -1, 0, 0, 0, n, 0};
-    return dim_in_range(graph, n, "a dimension") ? dim_intern(graph, &dim) : -1;
+    if (dim_in_range(n))
+        return dim_intern(graph, &dim);
+    bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
+    return -1;
 }
 
-static bs_dim_id dim_fail(bs_graph *g, int64_t mul, int64_t add, int64_t div)
+static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    bs_graph_fail(g, BS_ERROR_SHAPE, "a dimension cannot be derived: (x%lld + %lld) / %lld", (long long)mul, (long long)add, (long long)div);
+    char text[96];
+    bs_graph_fail(g, BS_ERROR_SHAPE,
+                  "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+                  bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
     return -1;
 }
 
@@ -8192,12 +8287,16 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (parent < 0 || parent >= graph->n_dims || mul < 1 || div < 1 || mul > BS_DIM_LIMIT || div > BS_DIM_LIMIT ||
-        add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
-        return dim_fail(graph, mul, add, div);
-    const bs_dim_info *p = &graph->dims[parent];
-    if (p->kind == BS_DIM_DERIVED && p->div == 1)
-        return bs_dim_derive(graph, p->parent, p->mul * mul, p->add * mul + add, div);
+    const bs_dim_info *p;
+    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
+        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+            return dim_fail(graph, parent, mul, add, div);
+        p = &graph->dims[parent];
+        if (p->kind != BS_DIM_DERIVED || p->div != 1)
+            break;
+        add += p->add * mul;
+        mul *= p->mul;
+    }
     const int64_t common = dim_divisor(dim_divisor(mul, add), div);
     mul /= common;
     add /= common;
@@ -8205,8 +8304,8 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
     if (mul == 1 && add == 0 && div == 1)
         return parent;
     const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
-    if (!dim_in_range(graph, maximum, "a derived dimension"))
-        return -1;
+    if (!dim_in_range(maximum))
+        return dim_fail(graph, parent, mul, add, div);
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
     const bs_dim_info dim = {BS_DIM_DERIVED, parent, mul, add, div, maximum, 0};
@@ -8219,19 +8318,29 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
 
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
 {
-    if (!graph || graph->status != BS_OK || !dim_in_range(graph, maximum, "the maximum of a symbol"))
+    if (!graph || graph->status != BS_OK)
         return 0;
+    if (!dim_in_range(maximum)) {
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "",
+                      (long long)maximum);
+        return 0;
+    }
     const char *text = bs_graph_text(graph, name);
     const bs_dim_info dim = {BS_DIM_SYMBOL, -1, 0, 0, 0, maximum, (int32_t)(text - graph->text)};
     const bs_dim_id id = dim_intern(graph, &dim);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
 
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
+{
+    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
+}
+
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
 {
-    if (dim >= BS_DIM_TABLE && dim - BS_DIM_TABLE < graph->n_dims)
+    if (dim >= BS_DIM_TABLE)
         return (bs_dim_id)(dim - BS_DIM_TABLE);
-    if (dim >= BS_DIM_UPTO && dim < BS_DIM_TABLE) {
+    if (dim >= BS_DIM_UPTO) {
         const bs_dim symbol = bs_symbol(graph, "", dim - BS_DIM_UPTO);
         return symbol ? (bs_dim_id)(symbol - BS_DIM_TABLE) : -1;
     }
@@ -8242,58 +8351,16 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
 {
     if (!graph || graph->status != BS_OK)
         return 0;
-    const bs_dim_id parent = bs_dim_resolve(graph, symbol);
+    graph->adding = "bs_times";
+    graph->adding_name = "";
+    if (factor < 1)
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
+    if (!bs_dim_is_known(graph, symbol))
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol", (long long)symbol);
+    const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
     const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
+    graph->adding = NULL;
     return id < 0 ? 0 : BS_DIM_TABLE + id;
-}
-
-/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
-static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
-{
-    const bs_dim_info *parent = &g->dims[dim->parent];
-    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
-    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
-    char factor[24] = "";
-    if (mul != 1)
-        snprintf(factor, sizeof factor, "%lld", mul);
-    if (add == 0 && div == 1)
-        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
-    else if (div == 1)
-        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
-    else
-        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
-}
-
-const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
-{
-    if (d < 0 || d >= graph->n_dims) {
-        snprintf(buffer, bytes, "?");
-        return buffer;
-    }
-    const bs_dim_info *dim = &graph->dims[d];
-    const long long maximum = (long long)dim->maximum;
-    if (dim->kind == BS_DIM_CONST)
-        snprintf(buffer, bytes, "%lld", maximum);
-    else if (dim->kind == BS_DIM_SYMBOL)
-        snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
-    else
-        derived_text(graph, dim, buffer, bytes);
-    return buffer;
-}
-
-const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
-{
-    size_t used = 0;
-    buffer[0] = 0;
-    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
-        char dim[64];
-        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
-                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
-        used = n < 0 ? bytes : bs_add_u64(used, (uint64_t)n);
-    }
-    if (used + 2 <= bytes)
-        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
-    return buffer;
 }
 
 bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
@@ -8313,8 +8380,8 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
             d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
-    if (graph->n_domains == BS_MAX_DOMAINS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", BS_MAX_DOMAINS);
+    if (graph->n_domains == graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
         return -1;
     }
     bs_domain *d = &graph->domains[graph->n_domains];
@@ -8328,13 +8395,14 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in)
 {
     if (n_in < op->min_in || n_in > op->max_in)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "%s takes %d..%d operands, not %d", op->name, op->min_in, op->max_in, n_in);
+        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes (bs_graph_desc.max_nodes)", g->max_nodes);
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes,
+                             g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
-        const bool none = in[i] == 0 && op->flags & BS_OP_STRUCTURAL && op->flags & BS_OP_VARIADIC;
+        const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
-            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d of %s is value %d, which does not exist", i, op->name, in[i]);
+            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
     }
     return true;
 }
@@ -8346,10 +8414,10 @@ static bool operands_agree(bs_graph *g, const bs_infer *infer)
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
+        char a[112], b[112];
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN,
-                                 "%s \"%s\": operand %d belongs to domain %d, operand 0 to domain %d; scatter or gather it first",
-                                 infer->op->name, infer->name, i, d, first);
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first", i,
+                                 bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
     }
     return true;
 }
@@ -8401,13 +8469,12 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
         uint64_t elements = 1;
-        for (int32_t d = 0; d < out->rank; d++) {
-            if (out->dims[d] < 0)
-                return bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": dimension %d cannot be told", infer->op->name, infer->name, d);
+        char shape[128];
+        for (int32_t d = 0; d < out->rank; d++)
             elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        }
-        if (out->rank < 0 || out->rank > BS_MAX_RANK || elements > (uint64_t)1 << 40)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": the result is too large", infer->op->name, infer->name);
+        if (elements > (uint64_t)1 << 40)
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
+                                 bs_value_text(g, out, shape, sizeof shape));
     }
     return true;
 }
@@ -8415,12 +8482,16 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int32_t n_in, const void *params)
 {
     const bs_op *op = bs_op_get(op_index);
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph || graph->status != BS_OK)
         return NULL;
     if (!op) {
         bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", op_index);
         return NULL;
     }
+    const char *name = params ? *(const char *const *)params : NULL;
+    graph->adding = op->name;
+    graph->adding_name = name ? name : "";
     if (!operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
@@ -8428,12 +8499,9 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!op->infer(&infer) || graph->status != BS_OK) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "%s \"%s\" cannot take these operands", op->name, infer.name);
+    if (!op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
         return NULL;
-    }
-    if (!outputs_sound(graph, &infer))
-        return NULL;
+    graph->adding = NULL;
 
     bs_node *node = &graph->nodes[graph->n_nodes];
     memset(node, 0, sizeof *node);
@@ -8446,7 +8514,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     node->params = copy;
     node->router = infer.router;
     node->path = infer.path;
-    node->domain = infer.n_out > 0 ? infer.out[0].domain : n_in > 0 && in[0] ? graph->values[in[0]].domain : 0;
+    node->domain = infer.n_out > 0 ? infer.out[0].domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
     for (int32_t i = 0; i < infer.n_out; i++) {
@@ -8462,7 +8530,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
 bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params)
 {
     const bs_node *node = bs_graph_add(graph, op, in, n_in, params);
-    const bs_value value = {node && node->n_out > 0 ? node->first_out : 0};
+    const bs_value value = {node ? node->first_out : 0};
     return value;
 }
 
@@ -8473,7 +8541,7 @@ void bs_block_begin(bs_graph *graph, const char *name)
     if (!graph || graph->status != BS_OK)
         return;
     if (graph->n_blocks == BS_MAX_BLOCKS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d blocks", BS_MAX_BLOCKS);
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": more than %d blocks", name ? name : "", BS_MAX_BLOCKS - 1);
         return;
     }
     bs_block *block = &graph->blocks[graph->n_blocks];
@@ -8507,11 +8575,13 @@ void bs_block_end(bs_graph *graph)
 
 #define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
 
-/* Every refusal reads: op "node": text. Returns false always. */
+/* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* As many dimensions as operand 0. */
+bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* An f32 image [C,H,W] with a constant number of channels. */
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
@@ -8523,6 +8593,8 @@ static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ?
 /* A field of a descriptor within low .. high. */
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
+/* The operand is a root value. */
+bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
@@ -8568,14 +8640,11 @@ static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1
 
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
 {
-    char text[200];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    bs_graph_fail_as(infer->graph, status, format, arguments);
     va_end(arguments);
-    const bool named = infer->name && *infer->name;
-    return bs_graph_fail(infer->graph, status, "%s%s%s%s: %s", infer->op->name, named ? " \"" : "",
-                         named ? infer->name : "", named ? "\"" : "", text);
+    return false;
 }
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
@@ -8598,7 +8667,17 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
         snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
                          bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
-                         low == 3 && high == 3 ? " [C, H, W]" : "");
+                         low == 3 ? " [C, H, W]" : "");
+}
+
+bool bs_infer_same_rank(bs_infer *infer, int32_t index)
+{
+    const bs_value_info *value = infer->in[index], *first = infer->in[0];
+    char a[96], b[96];
+    if (value->rank == first->rank)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
+                         bs_value_text(infer->graph, value, a, sizeof a), bs_value_text(infer->graph, first, b, sizeof b));
 }
 
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
@@ -8624,13 +8703,17 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     *positive = bs_axis_of(axis, rank);
     if (*positive >= 0 && *positive < rank)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of an operand of rank %d", axis, rank);
+    char shape[96];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
+                         bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
 }
 
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
 {
     if (n >= low && n <= high)
         return true;
+    if (low == high)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n, (long long)low);
     return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
                          (long long)low, (long long)high);
 }
@@ -8640,13 +8723,23 @@ bool bs_infer_act(bs_infer *infer, int32_t act)
     return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1);
 }
 
+bool bs_infer_root(bs_infer *infer, int32_t index)
+{
+    const int32_t domain = infer->in[index]->domain;
+    char text[112];
+    if (domain == 0)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected a root value", index,
+                         bs_domain_text(infer->graph, domain, text, sizeof text));
+}
+
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_id d = infer->in[0]->dims[axis];
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
     char text[64];
     if (maximum < 1 || maximum > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
                              bs_dim_text(infer->graph, d, text, sizeof text), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
@@ -8699,11 +8792,12 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     const int32_t divisor = common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (in->rank == 3 && patches && (int64_t)patches->size * n % d != 0)
+    if (patches && (int64_t)patches->size * n % d != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld", (long long)n, (long long)d);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
+                             (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
@@ -8772,10 +8866,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value)
 
 const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    int32_t index = 0;
-    while (index < bs_op_count() && bs_op_get(index) != op)
-        index++;
-    return bs_graph_add(graph, index, in, n_in, params);
+    return bs_graph_add(graph, bs_op_index(op->name), in, n_in, params);
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
@@ -9071,9 +9162,7 @@ bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, in
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 {
-    if (epilogue->bias)
-        sum += epilogue->bias[channel];
-    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f, sum);
+    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f, sum + epilogue->bias[channel]);
 }
 
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
@@ -9182,7 +9271,7 @@ static bool binary_infer(bs_infer *infer)
         return false;
     /* b of rank 1 beside an image: one value a channel */
     if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
-        return bs_infer_rank(infer, 1, a->rank, a->rank);
+        return bs_infer_same_rank(infer, 1);
     return binary_dims_fit(infer) && binary_frames_fit(infer);
 }
 
@@ -9272,7 +9361,7 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 {
     if (axis == 0 || !bs_value_in_patches(infer->graph, infer->in[0]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches", axis);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches, expected 0", axis);
 }
 
 /* ----------------------------------------------------------------------------------------------------- concat */
@@ -9280,7 +9369,7 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
 {
     const bs_value_info *first = infer->in[0], *other = infer->in[index];
-    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_rank(infer, index, first->rank, first->rank))
+    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
         return false;
     for (int32_t d = 0; d < first->rank; d++) {
         char left[64], right[64];
@@ -9382,8 +9471,8 @@ static bool slice_infer(bs_infer *infer)
     char text[64];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s: start %d, length %d reach beyond it", axis,
-                             bs_dim_text(infer->graph, d, text, sizeof text), desc->start, desc->length);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s", desc->start,
+                             desc->length, axis, bs_dim_text(infer->graph, d, text, sizeof text));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
@@ -9951,7 +10040,7 @@ static bool deconv2d_infer(bs_infer *infer)
         return false;
     const deconv2d_form f = deconv2d_form_of(infer->params, channels);
     const int32_t extra = deconv2d_extra(&f);
-    if (f.output_pad >= f.stride && f.output_pad > 0)
+    if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
         return bs_infer_fail(
@@ -10604,8 +10693,8 @@ static bool constant_infer(bs_infer *infer)
     infer->out[0].dtype = (bs_dtype)desc->dtype;
     infer->out[0].rank = desc->rank;
     for (int32_t d = 0; d < desc->rank; d++) {
-        if (desc->dim[d] < 1)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant", d);
+        if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant of 1 .. 2^30", d);
         infer->out[0].dims[d] = bs_dim_const(infer->graph, desc->dim[d]);
     }
     return true;
@@ -10714,7 +10803,7 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
 static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
     const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
-    return plan->tier == BS_TIER_CUDA ? (bytes + 15) / 16 * 16 : bytes;
+    return (bytes + 15) / 16 * 16;
 }
 
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
@@ -11240,8 +11329,8 @@ static bool topk_infer(bs_infer *infer)
     const bs_dim_id d = infer->in[0]->dims[last];
     char text[64];
     if (desc->k < 1 || desc->k > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, k is %d", last,
-                             bs_dim_text(infer->graph, d, text, sizeof text), desc->k);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "k is %d, expected 1 .. dimension %d of operand 0, which is %s", desc->k, last,
+                             bs_dim_text(infer->graph, d, text, sizeof text));
     infer->n_out = 2;
     infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
     infer->out[1].dtype = BS_I32;
@@ -11335,7 +11424,7 @@ static bool matmul_infer(bs_infer *infer)
     const bs_matmul_desc *desc = infer->params;
     const int32_t rank = infer->in[0]->rank;
     if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_dtype(infer, 1, BS_F32) ||
-        !bs_infer_rank(infer, 0, 2, BS_MAX_RANK) || !bs_infer_rank(infer, 1, rank, rank) || !bs_infer_whole(infer, 0) ||
+        !bs_infer_rank(infer, 0, 2, BS_MAX_RANK) || !bs_infer_same_rank(infer, 1) || !bs_infer_whole(infer, 0) ||
         !bs_infer_whole(infer, 1))
         return false;
     for (int32_t d = 0; d < rank - 2; d++)
@@ -12139,6 +12228,7 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
     const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
+    char shape[96];
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -12152,8 +12242,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         return infer->out[0].dims[axis] >= 0;
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of the operand",
-                             axis);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
+                             bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
     count->symbols--;
@@ -12197,7 +12287,7 @@ static bool reshape_infer(bs_infer *infer)
     if (count.rest >= 0)
         return reshape_rest(infer, &count) && bs_infer_no_new_image(infer);
     if (count.in != count.out || count.symbols != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s does not have %lld elements",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, which does not have %lld elements",
                              bs_value_text(infer->graph, infer->in[0], shape, sizeof shape), (long long)count.out);
     return bs_infer_no_new_image(infer);
 }
@@ -12280,7 +12370,7 @@ static int32_t reshape_code(bs_graph *graph, const bs_value_info *x, bs_dim dim)
 {
     if (dim == -1)
         return BS_RESHAPE_REST;
-    if (dim < 1 || (dim >= BS_UPTO(0) && dim < 2 * BS_UPTO(0)))
+    if (!bs_dim_is_known(graph, dim) || (dim >= BS_UPTO(0) && dim < 2 * BS_UPTO(0)))
         return 0; /* a new anonymous symbol cannot equal any of the operand's */
     const bs_dim_id id = bs_dim_resolve(graph, dim);
     if (id >= 0 && bs_dim_is_const(graph, id))
@@ -12845,8 +12935,8 @@ const char *bs_protocol_name(bs_protocol protocol);
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
-/* Whether a state_write or state_append of this state is there already. */
-bool bs_state_is_written(const bs_graph *graph, int32_t state);
+/* Operand 0 is a state that nothing writes yet; else refuses. */
+bool bs_infer_state(bs_infer *infer);
 
 /* Segments (structure_segment.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
@@ -12865,6 +12955,7 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 /* ==== begin src/structure.c =================================================================== */
 /* structure.c - structural ops: inputs, states, outputs, cells, routers, branches.
  * Owns their builder functions and shape rules. Relies on graph.h. Must never run anything. */
+/* #include "ops/common.h" */
 /* #include "structure.h" */
 
 /* ------------------------------------------------------------------------------------ inputs and outputs */
@@ -12912,12 +13003,12 @@ static bool name_is_new(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
     if (!infer->name[0])
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s needs a name", infer->op->name);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_op *op = bs_op_get(g->nodes[n].op);
         const bool named = op == &bs_op_input || op == &bs_op_state || op == &bs_op_output;
         if (named && strcmp(bs_node_name(&g->nodes[n]), infer->name) == 0)
-            return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "two inputs, states or outputs are called \"%s\"", infer->name);
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", op->name);
     }
     return true;
 }
@@ -12927,16 +13018,14 @@ static bool source_infer(bs_infer *infer)
     const bs_source_params *p = infer->params;
     if (!name_is_new(infer))
         return false;
-    if (p->dtype < 0 || p->dtype >= BS_DTYPE_COUNT || p->rank < 1 || p->rank > BS_MAX_RANK)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s \"%s\": dtype %d or rank %d is out of range", infer->op->name,
-                             infer->name, p->dtype, p->rank);
+    if (!bs_infer_field(infer, "dtype", p->dtype, 0, BS_DTYPE_COUNT - 1) || !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
+        return false;
     infer->out[0].dtype = (bs_dtype)p->dtype;
     infer->out[0].rank = p->rank;
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is not a constant or up to 1024 times a symbol",
-                                 infer->op->name, infer->name, i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times a symbol", i);
     }
     return true;
 }
@@ -12954,9 +13043,14 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     bs_source_params p = {name ? name : "", (int32_t)dtype, shape.rank, {0, 0, 0, 0}};
     if (!g || g->status != BS_OK)
         return failed;
+    g->adding = op->name;
+    g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
-        if (shape.dim[i] < 1 || (shape.dim[i] > (bs_dim)1 << 30 && shape.dim[i] < BS_UPTO(0)))
-            bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is %lld, expected 1 .. 2^30", op->name, p.name, i, (long long)shape.dim[i]);
+        if (!bs_dim_is_known(g, shape.dim[i])) {
+            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
+                          (long long)shape.dim[i]);
+            return failed;
+        }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
         p.dim[i] = id < 0 ? 0 : source_dim_encode(g, id);
     }
@@ -12973,18 +13067,10 @@ bs_value bs_state(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape sh
     return source_add(graph, &bs_op_state, name, dtype, shape);
 }
 
-static bool is_root(bs_infer *infer, int32_t index)
-{
-    if (infer->in[index]->domain == 0)
-        return true;
-    return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "%s \"%s\" takes a root value, operand %d is of domain %d",
-                         infer->op->name, infer->name, index, infer->in[index]->domain);
-}
-
 static bool output_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    return name_is_new(infer) && is_root(infer, 0);
+    return name_is_new(infer) && bs_infer_root(infer, 0);
 }
 
 const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
@@ -13008,37 +13094,37 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
-    if (state->rank < 1 || value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
+    if (value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
         return bs_same_shape(state, value);
     rows.dims[0] = state->dims[0];
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
 }
 
-bool bs_state_is_written(const bs_graph *graph, int32_t state)
+bool bs_infer_state(bs_infer *infer)
 {
-    for (int32_t n = 1; n < graph->n_nodes; n++) {
-        const bs_node *node = &graph->nodes[n];
+    const bs_graph *g = infer->graph;
+    const bs_node *source = &g->nodes[infer->in[0]->node];
+    if (!bs_node_is(source, &bs_op_state))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
+                             bs_node_name(source));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
         const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
-        if (writes && bs_node_in(graph, node)[0] == state)
-            return true;
+        if (writes && bs_node_in(g, node)[0] == infer->ids[0])
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
     }
-    return false;
+    return true;
 }
 
 static bool state_write_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    if (!is_root(infer, 0) || !is_root(infer, 1))
+    if (!bs_infer_state(infer) || !bs_infer_root(infer, 1))
         return false;
-    const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
-    if (!bs_node_is(source, &bs_op_state))
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
-    if (bs_state_is_written(infer->graph, infer->ids[0]))
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
-    char a[128], b[128];
+    char a[96], b[96];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
-                             bs_dtype_name(infer->in[1]->dtype), bs_value_text(infer->graph, infer->in[1], b, sizeof b),
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s", bs_dtype_name(infer->in[1]->dtype),
+                             bs_value_text(infer->graph, infer->in[1], b, sizeof b), bs_node_name(&infer->graph->nodes[infer->in[0]->node]),
                              bs_dtype_name(infer->in[0]->dtype), bs_value_text(infer->graph, infer->in[0], a, sizeof a));
     return true;
 }
@@ -13070,13 +13156,14 @@ static int32_t dim_ratio(const bs_graph *g, bs_dim_id base, bs_dim_id dim)
 static bool patches_join(bs_infer *infer, int32_t domain)
 {
     const bs_graph *g = infer->graph;
-    const bs_domain *d = &g->domains[g->domains[domain].patches < 0 ? 0 : g->domains[domain].patches];
-    if (d->kind != BS_DOMAIN_PATCHES || d != &g->domains[domain])
-        return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "patches \"%s\": `like` is not a value of a patch domain", infer->name);
+    const bs_domain *d = &g->domains[domain];
+    char a[112], b[96];
+    if (d->kind != BS_DOMAIN_PATCHES)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame", bs_domain_text(g, domain, a, sizeof a));
     const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]), kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
     if (ky < 1 || ky != kx)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "patches \"%s\": dimensions 1 and 2 are not the same multiple of those of `like`",
-                             infer->name);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
+                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, domain, a, sizeof a));
     infer->out[0].domain = domain;
     infer->out[0].scale_num = ky;
     return true;
@@ -13087,11 +13174,8 @@ static bool patches_infer(bs_infer *infer)
     const bs_patches_desc *p = infer->params;
     const bs_value_info *frame = infer->in[0];
     const int32_t size = bs_or_default(p->size, 64);
-    if (!is_root(infer, 0))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "size", size, 1, 8192))
         return false;
-    if (frame->rank != 3 || size < 1 || size > 8192)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "patches \"%s\" takes a frame [C,H,W] and a size of 1..8192, not rank %d, size %d",
-                             infer->name, frame->rank, size);
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     if (infer->n_in == 2)
         return patches_join(infer, infer->in[1]->domain);
@@ -13118,8 +13202,11 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
 static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
+    char a[112], b[96];
     if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
-        return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "assemble takes cells [C,h,w] of a patch domain; gather what a router scattered first");
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
+                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -13137,10 +13224,8 @@ static bool rows_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
-    if (!is_root(infer, 0))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    if (x->rank < 1)
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "rows needs a leading dimension");
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -13148,9 +13233,9 @@ static bool rows_infer(bs_infer *infer)
     if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
         const bs_domain *d = &g->domains[infer->in[1]->domain];
         if (infer->in[1]->domain == 0)
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "rows: `like` is a root value, not one of cells");
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is a root value, expected cells");
         if (bs_dim_max(g, x->dims[0]) < d->max_rows)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "rows: dimension 0 holds %lld rows, the domain of `like` up to %lld",
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 holds %lld rows, the domain of `like` up to %lld",
                                  (long long)bs_dim_max(g, x->dims[0]), (long long)d->max_rows);
         out->domain = infer->in[1]->domain;
         return true;
@@ -13176,10 +13261,14 @@ static bool collect_infer(bs_infer *infer)
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
     const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
+    char text[112];
     if (!rows && d->kind != BS_DOMAIN_PATCHES)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows, segments or patches; gather what a router scattered first");
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
+                             bs_domain_text(g, x->domain, text, sizeof text));
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "collect: rank %d cells cannot be stacked (images of patches: use assemble)", x->rank);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
+                             bs_value_text(g, x, text, sizeof text));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
     out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
@@ -13201,6 +13290,7 @@ bs_value bs_collect(bs_graph *graph, bs_value cells)
 /* ==== begin src/structure_route.c ============================================================= */
 /* structure_route.c - routers, scatter, gather: builder functions and shape rules.
  * Relies on structure.h. Must never decide anything itself: that is route.c, when a session runs. */
+/* #include "ops/common.h" */
 /* #include "structure.h" */
 
 typedef struct bs_protocol_rule {
@@ -13231,25 +13321,18 @@ const char *bs_protocol_name(bs_protocol protocol)
 static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
 {
     bs_graph *g = infer->graph;
-    if (d->protocol < 0 || d->protocol >= BS_PROTOCOL_COUNT)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": protocol %d does not exist", infer->name, d->protocol);
     if (!infer->name[0])
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "a router needs a name");
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
     for (int32_t i = 1; i < g->n_routers; i++)
         if (strcmp(g->routers[i].desc->name, infer->name) == 0)
-            return bs_graph_fail(g, BS_ERROR_GRAPH, "two routers are called \"%s\"", infer->name);
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+    if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
+        return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
-    if (d->paths < 1 || d->paths > BS_MAX_PATHS || (two && d->paths != 2))
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": %d paths; %s takes %s", infer->name, d->paths,
-                             protocol_rules[d->protocol].name, two ? "2" : "1..64");
-    if (d->k < 0 || d->k > d->paths || d->fallback < 0 || d->fallback > d->paths)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": k %d or fallback %d is beyond its %d paths", infer->name, d->k,
-                             d->fallback, d->paths);
-    if (d->capacity < 0 || (d->protocol == BS_ROUTE_BUDGET && d->capacity > BS_MAX_PATHS))
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d is out of range", infer->name, d->capacity);
-    if (d->protocol == BS_ROUTE_CAPACITY && d->capacity < 1)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d, expected at least 1", infer->name, d->capacity);
-    return true;
+    return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
+           bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
+           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
+                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
 }
 
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
@@ -13259,13 +13342,14 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
     const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
     const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
-    if (score->rank != 1 || !bs_dim_is_const(infer->graph, score->dims[0]) || (expected > 0 && width != expected))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": %s takes scores [%lld] a cell, dimension 0 is %lld (rank %d)",
-                             infer->name, rule->name, (long long)expected, (long long)width, score->rank);
-    if (!(score->dtype == BS_F32 && rule->score_f32) && !(score->dtype == BS_I32 && rule->score_i32))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": %s does not take %s scores", infer->name, rule->name,
-                             bs_dtype_name(score->dtype));
-    return true;
+    const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) && (expected < 0 || width == expected);
+    if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
+        return true;
+    char wanted[16], shape[96];
+    snprintf(wanted, sizeof wanted, expected < 0 ? "n" : "%lld", (long long)expected);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
+                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name, rule->score_f32 ? "f32" : "i32",
+                         rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
 }
 
 static bool route_knob_sound(bs_infer *infer)
@@ -13275,7 +13359,10 @@ static bool route_knob_sound(bs_infer *infer)
     const bs_value_info *knob = infer->in[1];
     if (knob->domain == 0 && knob->dtype == BS_F32 && knob->rank == 1 && bs_dim_max(infer->graph, knob->dims[0]) == 1)
         return true;
-    return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": the knob must be a root value f32 [1]", infer->name);
+    char shape[96], domain[112];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
+                         bs_value_text(infer->graph, knob, shape, sizeof shape),
+                         bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
 }
 
 static int32_t route_max_paths_per_cell(const bs_route_desc *d)
@@ -13293,9 +13380,9 @@ static bool route_infer(bs_infer *infer)
     if (!route_params_sound(infer, d) || !route_scores_sound(infer, d) || !route_knob_sound(infer))
         return false;
     if (infer->in[0]->domain == 0)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "route \"%s\": scores are a root value; make cells first (bs_rows, bs_patches)", infer->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
     if (g->n_routers == BS_MAX_ROUTERS)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
     bs_router_info *router = &g->routers[g->n_routers];
     router->node = g->n_nodes;
     router->domain = infer->in[0]->domain;
@@ -13340,11 +13427,20 @@ bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_rout
 
 /* ------------------------------------------------------------------------------------ what follows a router */
 
+/* For builders that look at a router before they add a node. */
+static bool router_exists(bs_graph *graph, const char *op, bs_router router)
+{
+    if (!graph || graph->status != BS_OK)
+        return false;
+    return (router.id >= 1 && router.id < graph->n_routers) ||
+           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+}
+
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
 {
     if (id >= 1 && id < infer->graph->n_routers)
         return &infer->graph->routers[id];
-    bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "%s: router %d does not exist", infer->op->name, id);
+    bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d does not exist", id);
     return NULL;
 }
 
@@ -13353,13 +13449,16 @@ static bool scatter_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_router_params *p = infer->params;
     const bs_router_info *router = router_known(infer, p->router);
+    char a[112], b[112];
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "scatter: router \"%s\" has no path %d", router->desc->name, p->path);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name,
+                             router->desc->paths);
     if (infer->in[0]->domain != router->domain)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "scatter: the value is of domain %d, router \"%s\" decides for domain %d",
-                             infer->in[0]->domain, router->desc->name, router->domain);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
     const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
                               .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
     infer->router = p->router;
@@ -13395,7 +13494,8 @@ static bool price_infer(bs_infer *infer)
     if (!router)
         return false;
     if (router->desc->protocol != BS_ROUTE_BUDGET)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "route_price: router \"%s\" has no budget", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget", router->desc->name,
+                             protocol_rules[router->desc->protocol].name);
     infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
@@ -13410,7 +13510,8 @@ static bool score_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->ids[0] != router->score)
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "route_score: the operand is not the score of router \"%s\"", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
+                             router->desc->name, router->score);
     infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
@@ -13430,8 +13531,10 @@ bs_value bs_route_price(bs_graph *graph, bs_router router)
 bs_value bs_route_score(bs_graph *graph, bs_router router)
 {
     const bs_router_params p = {"", router.id, 0};
-    const bool known = graph && router.id >= 1 && router.id < graph->n_routers;
-    const int32_t score = known ? graph->routers[router.id].score : 0; /* 0: refused */
+    const bs_value failed = {0};
+    if (!router_exists(graph, "route_score", router))
+        return failed;
+    const int32_t score = graph->routers[router.id].score;
     return bs_graph_value(graph, bs_op_index("route_score"), &score, 1, &p);
 }
 
@@ -13440,10 +13543,12 @@ static bool look_ahead_infer(bs_infer *infer)
 {
     infer->n_out = 0;
     if (!infer->name[0])
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "look_ahead needs the name of a router");
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
     const bs_value_info *score = infer->in[0];
+    char shape[96];
     if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) || !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "look_ahead \"%s\": a score a path is expected, f32 or i32 [paths]", infer->name);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]", bs_dtype_name(score->dtype),
+                             bs_value_text(infer->graph, score, shape, sizeof shape));
     return true;
 }
 
@@ -13464,30 +13569,32 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_gather_params *p = infer->params;
     const bs_value_info *v = &g->values[infer->ids[path]];
     const bs_domain *d = &g->domains[v->domain];
+    char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "gather: operand %d is not of path %d of router \"%s\"", path, path, router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
+                             bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
     bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
-    char a[128], b[128];
     if (!same)
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "gather of router \"%s\": path %d gives %s %s, another path %s %s", router->desc->name, path,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, sizeof a), bs_dtype_name(first->dtype),
-                             bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path,
+                             router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
+                             bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 
 static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, const bs_value_info *first)
 {
     const bs_gather_params *p = infer->params;
-    if (p->mode < BS_GATHER_PLACE || p->mode > BS_GATHER_SELECT)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "gather: mode %d does not exist", p->mode);
+    if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
+        return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "gather: place takes at most one path a cell, router \"%s\" gives up to %d",
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d",
                              router->desc->name, router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "gather: sums are f32, not %s", bs_dtype_name(first->dtype));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
+                             bs_dtype_name(first->dtype));
     return true;
 }
 
@@ -13499,20 +13606,28 @@ static bool gather_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->n_in != router->desc->paths + 1)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "gather: router \"%s\" has %d paths", router->desc->name, router->desc->paths);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
+                             router->desc->paths, router->desc->name);
     const bs_value_info *first = NULL;
     for (int32_t i = 0; i < infer->n_in && !first; i++)
         first = infer->ids[i] ? &g->values[infer->ids[i]] : NULL;
     if (!first)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "gather of router \"%s\" has nothing to gather", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "no path of \"%s\" gives anything, and there is no residual", router->desc->name);
     if (!gather_mode_sound(infer, router, first))
         return false;
     for (int32_t i = 0; i < router->desc->paths; i++)
         if (infer->ids[i] && !gather_value_sound(infer, router, i, first))
             return false;
-    const int32_t residual = infer->ids[router->desc->paths];
-    if (residual && (g->values[residual].domain != router->domain || !bs_same_shape(&g->values[residual], first)))
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "gather of router \"%s\": the residual is of another domain or shape", router->desc->name);
+    const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
+    char a[112], b[112];
+    if (infer->ids[router->desc->paths] && residual->domain != router->domain)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
+    if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
+                             bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),
+                             bs_value_text(g, first, b, sizeof b));
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
@@ -13527,15 +13642,11 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 {
     int32_t in[BS_MAX_PATHS + 1];
     const bs_value failed = {0};
-    if (!graph || graph->status != BS_OK)
+    if (!router_exists(graph, "gather", router))
         return failed;
-    if (router.id < 1 || router.id >= graph->n_routers || !values) {
-        bs_graph_fail(graph, BS_ERROR_GRAPH, "gather: router %d does not exist", router.id);
-        return failed;
-    }
     const int32_t paths = graph->routers[router.id].desc->paths;
     for (int32_t i = 0; i < paths; i++)
-        in[i] = values[i].id;
+        in[i] = values ? values[i].id : 0; /* no path gives anything */
     in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
     return bs_graph_value(graph, bs_op_index("gather"), in, paths + 1, &p);
@@ -13557,22 +13668,26 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
         return domain;
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is not of segments (bs_segments; gather what a router scattered first)", index);
+    char text[112];
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)",
+                  index, bs_domain_text(infer->graph, domain, text, sizeof text));
     return 0;
 }
 
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
 {
     const bs_value_info *v = infer->in[index];
-    char shape[96];
+    char shape[96], segments[96];
     if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is not an input", index, what);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is made by %s, expected an input", index, what,
+                             bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
                              bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, which is another number of segments", index, what,
-                             bs_value_text(infer->graph, v, shape, sizeof shape));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
+                             bs_value_text(infer->graph, v, shape, sizeof shape),
+                             bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
     return true;
 }
 
@@ -13582,9 +13697,7 @@ static bool segments_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (x->domain != 0)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", x->domain);
-    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
         return false;
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -13625,11 +13738,8 @@ static bool append_fits(bs_infer *infer, int32_t domain)
 static bool state_append_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
-    if (!bs_node_is(source, &bs_op_state))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is not a state");
-    if (bs_state_is_written(infer->graph, infer->ids[0]))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
+    if (!bs_infer_state(infer))
+        return false;
     const int32_t domain = bs_infer_segments(infer, 1);
     return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
 }
@@ -13670,14 +13780,14 @@ static bool segment_spread_infer(bs_infer *infer)
     const bs_value_info *parent = infer->in[0];
     bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 1);
-    char shape[96];
-    if (!domain)
+    char shape[96], text[96];
+    if (!domain || !bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    if (parent->domain != 0)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", parent->domain);
-    if (parent->rank < 1 || parent->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, dimension 0 is not the number of segments",
-                             bs_value_text(infer->graph, parent, shape, sizeof shape));
+    const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
+    if (parent->dims[0] != segments)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
+                             bs_value_text(infer->graph, parent, shape, sizeof shape),
+                             bs_dim_text(infer->graph, segments, text, sizeof text));
     out->rank = parent->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = parent->dims[i + 1];
@@ -13870,12 +13980,17 @@ enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V
 static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 {
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
+        char a[112], b[112];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
             return false;
         if (infer->in[i]->domain != domain)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, operand 0 of domain %d", i, infer->in[i]->domain, domain);
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
+                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a),
+                                 bs_domain_text(infer->graph, domain, b, sizeof b));
         if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d has another dimension 0 than operand 0", i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
+                                 bs_value_text(infer->graph, infer->in[i], a, sizeof a),
+                                 bs_value_text(infer->graph, infer->in[0], b, sizeof b));
     }
     return true;
 }
@@ -13883,20 +13998,19 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 /* [segments, window, d], both with one window. */
 static bool attention_cache_fits(bs_infer *infer, int32_t domain)
 {
+    int32_t window;
     for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
         const bs_value_info *cache = infer->in[i];
-        int32_t window;
         char shape[96];
-        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 3, 3) || !bs_infer_const(infer, i, 1, "the window", &window))
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
-        if (cache->domain != 0)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, expected a root value", i, cache->domain);
-        if (cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
-            cache->dims[2] != infer->in[0]->dims[0])
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
+            cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
                                  i, bs_value_text(infer->graph, cache, shape, sizeof shape));
     }
-    return bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
+           bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
 }
 
 static bool attention_infer(bs_infer *infer)
@@ -14071,9 +14185,70 @@ bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_va
 /* ==== end src/ops/attention.c ================================================================= */
 
 /* ==== begin src/describe.c ==================================================================== */
-/* describe.c - nodes and ops in one line each, for people and for `inspect`.
+/* describe.c - dimensions, shapes and domains for messages; nodes and ops in one line each, for people and for `inspect`.
  * Relies on graph.h, op.h and structure.h. Must never print. */
 /* #include "structure.h" */
+
+/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
+static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
+{
+    const bs_dim_info *parent = &g->dims[dim->parent];
+    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
+    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
+    char factor[24] = "";
+    if (mul != 1)
+        snprintf(factor, sizeof factor, "%lld", mul);
+    if (add == 0 && div == 1)
+        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
+    else if (div == 1)
+        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
+    else
+        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
+}
+
+const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
+{
+    const bs_dim_info *dim = &graph->dims[d];
+    const long long maximum = (long long)dim->maximum;
+    if (dim->kind == BS_DIM_CONST)
+        snprintf(buffer, bytes, "%lld", maximum);
+    else if (dim->kind == BS_DIM_SYMBOL)
+        snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
+    else
+        derived_text(graph, dim, buffer, bytes);
+    return buffer;
+}
+
+const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
+{
+    size_t used = 0;
+    buffer[0] = 0;
+    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
+        char dim[64];
+        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
+                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
+        used += (size_t)n;
+    }
+    if (used + 2 <= bytes)
+        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
+    return buffer;
+}
+
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes)
+{
+    const bs_domain *d = &graph->domains[domain];
+    char a[40], b[40];
+    if (d->kind == BS_DOMAIN_ROOT)
+        snprintf(buffer, bytes, "the root");
+    else if (d->kind == BS_DOMAIN_PATH)
+        snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
+    else if (d->kind == BS_DOMAIN_PATCHES)
+        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+                 bs_dim_text(graph, d->width, b, sizeof b));
+    else
+        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
+    return buffer;
+}
 
 /* Text that is cut where the buffer ends, while its true length goes on being counted. */
 typedef struct describe_text {
@@ -14089,7 +14264,7 @@ static void describe_put(describe_text *t, const char *format, ...)
     va_start(arguments, format);
     const int n = vsnprintf(room ? t->text + t->used : NULL, room, format, arguments);
     va_end(arguments);
-    t->used += n > 0 ? (size_t)n : 0;
+    t->used += (size_t)n;
 }
 
 /* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. From the inside out, as domains are
@@ -14148,7 +14323,7 @@ static const describe_names describe_enums[] = {
 /* A number's name where the field is one of the public enums; else NULL. */
 static const char *describe_enum(const char *op, const char *field, int32_t n)
 {
-    if (strcmp(field, "dtype") == 0 && n >= 0 && n < BS_DTYPE_COUNT)
+    if (strcmp(field, "dtype") == 0)
         return bs_dtype_name((bs_dtype)n);
     if (strcmp(field, "protocol") == 0)
         return bs_protocol_name((bs_protocol)n);
@@ -14289,9 +14464,8 @@ static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, si
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
     for (int32_t i = 0; i < rank && i < BS_MAX_RANK && used < bytes; i++) {
-        const int n = snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
-                               i + 1 == rank ? "]" : "");
-        used += n < 0 ? bytes : (size_t)n;
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
+                                 i + 1 == rank ? "]" : "");
     }
 }
 
@@ -14318,7 +14492,7 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status == BS_ERROR_WEIGHTS)
         return bs_fail(error, status, "weight \"%s\" is missing", name);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\" could not be looked up", name);
+        return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
     weight_shape_text(info->rank, info->dim, found, sizeof found);
     weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
@@ -14328,8 +14502,8 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
     if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
-        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, which are not those of %s", name,
-                       (unsigned long long)info->bytes, found);
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
+                       (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
     return BS_OK;
 }
 
@@ -14372,11 +14546,12 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
 {
     const uint64_t wanted = bs_weight_spec_bytes(spec);
     if (info->bytes > wanted || wanted > SIZE_MAX)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" was found for another shape", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
+                       (unsigned long long)info->bytes, (unsigned long long)wanted);
     uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
     const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\" could not be read", name);
+        return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
         bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
@@ -14468,16 +14643,22 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 #define BS_CURSOR_BYTES 128
 
+/* What a read failed of, when it was not the storage. */
+typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
+
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
 typedef struct bs_cursor {
     const bs_source *source;
     uint64_t at, end;
     bs_status status;
+    bs_cursor_fault fault;
+    uint64_t wanted, most; /* bytes that the read that failed asked for; a text's limit */
     uint32_t window_bytes;
     uint64_t window_at;
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
+/* at <= end <= the source's size */
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
 bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
 bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
@@ -14487,15 +14668,17 @@ static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_curs
 static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
+/* Says why this cursor failed, of `what`. */
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
 static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
 /* FNV-1a over a name, 64 bits. */
 uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal. Two names of one hash count as duplicates: a file that contrives such a pair only
+/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that contrives such a pair only
  * hurts itself. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count);
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif
 /* ==== end src/cursor.h ======================================================================== */
@@ -14527,45 +14710,60 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
 {
+    memset(cursor, 0, sizeof *cursor - sizeof cursor->window);
     cursor->source = source;
     cursor->at = at;
     cursor->end = end;
-    cursor->status = at <= end && end <= source->size ? BS_OK : BS_ERROR_FORMAT;
-    cursor->window_at = 0;
-    cursor->window_bytes = 0;
 }
 
-static bool cursor_fail(bs_cursor *c, bs_status status)
+/* The first failure: all reads look at the status before. */
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
-    if (c->status == BS_OK)
-        c->status = status;
-    return false;
+    c->status = status;
+    c->fault = fault;
+    c->wanted = wanted;
+}
+
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
+{
+    const unsigned long long at = cursor->at, wanted = cursor->wanted;
+    if (cursor->status == BS_ERROR_IO)
+        return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
+    if (cursor->fault == BS_FAULT_LONG)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
+    if (cursor->fault == BS_FAULT_ASCII)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
+    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
+                   (unsigned long long)bs_cursor_left(cursor));
 }
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    return c->status == BS_OK && (bytes <= c->end - c->at || cursor_fail(c, BS_ERROR_FORMAT));
+    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    return c->status == BS_OK;
 }
 
-/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. */
+static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
+{
+    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
+    if (status != BS_OK)
+        cursor_fail(c, status, BS_FAULT_END, bytes);
+    return status == BS_OK;
+}
+
+/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
 static bool cursor_fill(bs_cursor *c, uint64_t bytes)
 {
-    if (c->at >= c->window_at && c->at + bytes <= c->window_at + c->window_bytes)
+    if (c->at + bytes <= c->window_at + c->window_bytes)
         return true;
-    const uint64_t left = c->end - c->at;
+    const uint64_t left = bs_cursor_left(c);
     const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
-    const bs_status status = bs_source_read(c->source, c->at, c->window, ahead);
-    if (status != BS_OK)
-        return cursor_fail(c, status);
+    if (!cursor_read(c, c->window, ahead))
+        return false;
     c->window_at = c->at;
     c->window_bytes = (uint32_t)ahead;
     return true;
-}
-
-static bool cursor_direct(bs_cursor *c, void *target, uint64_t bytes)
-{
-    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK || cursor_fail(c, status);
 }
 
 bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
@@ -14573,7 +14771,7 @@ bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
     if (!cursor_has(cursor, bytes))
         return false;
     if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
-        if (!cursor_direct(cursor, target, bytes))
+        if (!cursor_read(cursor, target, bytes))
             return false;
     } else {
         if (!cursor_fill(cursor, bytes))
@@ -14619,15 +14817,15 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     const uint64_t length = bs_cursor_u64(cursor);
     if (cursor->status != BS_OK)
         return false;
-    if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT);
-    if (!bs_cursor_take(cursor, text, length))
+    cursor->most = bytes - 1;
+    if (length >= bytes) {
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
         return false;
-    text[length] = 0;
-    if (text_is_plain(text, length))
-        return true;
-    text[0] = 0;
-    return cursor_fail(cursor, BS_ERROR_FORMAT);
+    }
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
+    text[cursor->status == BS_OK ? length : 0] = 0;
+    return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -14654,19 +14852,19 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 }
 
 /* Heap sort: no recursion, no bad inputs. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count)
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
     for (size_t i = count / 2; i-- > 0;)
         hash_sift(hashes, i, count);
-    for (size_t n = count; n > 1; n--) {
+    for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];
-        hashes[n - 1] = largest;
+        hashes[n - 1] = *twice = largest;
         hash_sift(hashes, 0, n - 1);
-        if (n < count && hashes[n - 1] == hashes[n])
+        if (n < count && largest == hashes[n])
             return false;
     }
-    return count < 2 || hashes[0] != hashes[1];
+    return true;
 }
 /* ==== end src/cursor.c ======================================================================== */
 
@@ -14696,7 +14894,7 @@ typedef enum bs_gguf_type {
 
 /* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
 typedef struct bs_gguf_key {
-    uint64_t hash;
+    uint64_t hash, name_at; /* of its name; the string's length included */
     uint64_t at, end;
     uint64_t count;   /* elements of an array; 1 */
     uint32_t type;    /* of the value, or of an array's elements */
@@ -14704,7 +14902,7 @@ typedef struct bs_gguf_key {
 } bs_gguf_key;
 
 typedef struct bs_gguf_tensor {
-    uint64_t name_at; /* of the string, its length included */
+    uint64_t hash, name_at;
     uint64_t offset;  /* absolute in the file */
     uint64_t bytes;   /* without padding */
     uint64_t dim[4];  /* fastest-varying first */
@@ -14728,8 +14926,16 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
 
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
+/* The same, refused when it is of another type, or required and missing. */
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error);
+/* A u32 within least .. most. Absent and not required: *number stays. */
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error);
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
+/* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
+bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error);
 
 #endif
 /* ==== end src/gguf.h ========================================================================== */
@@ -14741,30 +14947,22 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 
 /* --------------------------------------------------------------------------------------------------- pass */
 
-/* State of the one pass. `what` says where in the header we are, for the message when it ends early. */
+/* State of the one pass. `name` and `index` say which record it is at, for messages. */
 typedef struct gguf_pass {
     bs_gguf *gguf;
     bs_cursor cursor;
     bs_error *error;
-    const char *what;
     uint32_t index;
     uint64_t *hashes; /* of names, for the check on duplicates */
+    char name[BS_GGUF_MAX_KEY_BYTES + 1];
 } gguf_pass;
 
-static bs_status gguf_fail_read(gguf_pass *p)
+/* Puts the record in front of what is wrong with it. */
+static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what)
 {
-    const bs_status status = p->cursor.status;
-    if (status == BS_ERROR_IO)
-        return bs_fail(p->error, status, "reading %s %u failed at byte %llu", p->what, (unsigned)p->index,
-                       (unsigned long long)p->cursor.at);
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%s %u is malformed or runs over the end, at byte %llu", p->what,
-                   (unsigned)p->index, (unsigned long long)p->cursor.at);
-}
-
-static bs_status gguf_fail_here(gguf_pass *p, const char *why)
-{
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%s %u %s, at byte %llu", p->what, (unsigned)p->index, why,
-                   (unsigned long long)p->cursor.at);
+    if (status != BS_OK)
+        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, (unsigned)p->index, p->name);
+    return status;
 }
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
@@ -14782,9 +14980,9 @@ static bs_status gguf_version(gguf_pass *p)
 {
     const uint32_t version = bs_cursor_u32(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF version");
     if ((version & 0xffff) == 0 && version != 0)
-        return bs_fail(p->error, BS_ERROR_VERSION, "the file is big-endian");
+        return bs_fail(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
     if (version != 3)
         return bs_fail(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
     return BS_OK;
@@ -14795,9 +14993,10 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 {
     const uint64_t n = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
     if (n > bs_cursor_left(&p->cursor) / least_bytes)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into the file", (unsigned long long)n, what);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
+                       (unsigned long long)p->gguf->source.size);
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -14808,9 +15007,8 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 static bs_status gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    p->what = "GGUF header";
     if (!bs_cursor_take(&p->cursor, magic, 4))
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
     bs_status status = gguf_version(p);
@@ -14823,21 +15021,14 @@ static bs_status gguf_header(gguf_pass *p)
 
 /* --------------------------------------------------------------------------------------------------- keys */
 
-static uint32_t gguf_type_bytes(uint32_t type)
-{
-    static const uint8_t bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < BS_GGUF_TYPE_COUNT ? bytes[type] : 0;
-}
-
 static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
-    const uint32_t bytes = gguf_type_bytes(key->type);
-    if (bytes)
-        return bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes)) ? BS_OK : gguf_fail_read(p);
-    for (uint64_t i = 0; i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        if (!bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor)))
-            return gguf_fail_read(p);
-    return BS_OK;
+    static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
+    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
+        there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
+    return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
 }
 
 static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
@@ -14850,60 +15041,67 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
         key->count = bs_cursor_u64(&p->cursor);
     }
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its type");
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return gguf_fail_here(p, "has a type that does not exist");
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type, BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
-        return gguf_fail_here(p, "is an array of arrays, which is not supported");
+        return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
     key->at = p->cursor.at;
     const bs_status status = gguf_skip_elements(p, key);
     key->end = p->cursor.at;
     return status;
 }
 
+/* Of a key or a tensor: p->name. */
+static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *hash)
+{
+    *at = p->cursor.at;
+    if (!bs_cursor_text(&p->cursor, p->name, bytes))
+        return bs_cursor_fail(&p->cursor, p->error, "its name");
+    if (!p->name[0])
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
+    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    return BS_OK;
+}
+
 static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
 {
-    char name[BS_GGUF_MAX_KEY_BYTES + 1];
-    if (!bs_cursor_text(&p->cursor, name, sizeof name))
-        return gguf_fail_read(p);
-    if (!name[0])
-        return gguf_fail_here(p, "has no name");
-    key->hash = bs_name_hash(name, strlen(name));
-    p->hashes[p->index] = key->hash;
-    return gguf_value(p, key);
+    const bs_status status = gguf_name(p, sizeof p->name, &key->name_at, &key->hash);
+    return status == BS_OK ? gguf_value(p, key) : status;
+}
+
+/* One that has the hash of another before or behind it. */
+static bs_status gguf_fail_twice(gguf_pass *p, uint64_t name_at, const char *what)
+{
+    const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
+    return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
 }
 
 static bs_status gguf_keys(gguf_pass *p)
 {
-    p->what = "key";
+    uint64_t twice;
+    bs_gguf_key *const keys = p->gguf->keys;
     for (p->index = 0; p->index < p->gguf->n_keys; p->index++) {
-        const bs_status status = gguf_key(p, &p->gguf->keys[p->index]);
+        const bs_status status = gguf_at_record(p, gguf_key(p, &keys[p->index]), "key");
         if (status != BS_OK)
             return status;
     }
-    if (!bs_hashes_unique(p->hashes, p->gguf->n_keys))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "a key occurs twice");
-    return BS_OK;
+    if (bs_hashes_unique(p->hashes, p->gguf->n_keys, &twice))
+        return BS_OK;
+    p->index = 0;
+    while (keys[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, keys[p->index].name_at, "keys");
 }
 
 static bs_status gguf_alignment(gguf_pass *p)
 {
-    const bs_gguf_key *key = bs_gguf_find(p->gguf, "general.alignment");
-    p->gguf->alignment = 32;
-    if (!key)
-        return BS_OK;
-    if (key->is_array || key->type != BS_GGUF_U32)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "general.alignment is not a u32");
-    bs_cursor cursor;
-    bs_gguf_cursor(p->gguf, key, &cursor);
-    const uint64_t n = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK)
-        return bs_fail(p->error, cursor.status, "general.alignment could not be read");
-    if (n < 8 || n > BS_GGUF_MAX_ALIGNMENT || (n & (n - 1)) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "general.alignment is %llu, expected a power of two from 8 to %d",
-                       (unsigned long long)n, BS_GGUF_MAX_ALIGNMENT);
+    uint32_t n = 32;
+    const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
+    if (status == BS_OK && (n & (n - 1)) != 0)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
     p->gguf->alignment = n;
-    return BS_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -14928,18 +15126,17 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->rank = bs_cursor_u32(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its rank");
     if (tensor->rank < 1 || tensor->rank > 4)
-        return gguf_fail_here(p, "has a rank outside 1..4");
-    for (uint32_t i = 0; i < 4; i++)
-        tensor->dim[i] = i < tensor->rank ? bs_cursor_u64(&p->cursor) : 1;
-    if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
     tensor->bytes = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        if (tensor->dim[i] == 0 || tensor->dim[i] > INT64_MAX)
-            return gguf_fail_here(p, "has a dimension that is zero or beyond 2^63");
-        tensor->bytes = bs_mul_u64(tensor->bytes, tensor->dim[i]);
+        const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
+        if (p->cursor.status != BS_OK)
+            return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
+        if (n == 0 || n > INT64_MAX)
+            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
+        tensor->bytes = bs_mul_u64(tensor->bytes, n);
     }
     return BS_OK;
 }
@@ -14947,50 +15144,56 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
+    tensor->offset = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "tensor %u has type %u, which is not one of the plain types",
-                       (unsigned)p->index, (unsigned)tensor->type);
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
     tensor->bytes = bs_mul_u64(tensor->bytes, each);
-    if (tensor->bytes > p->gguf->source.size)
-        return gguf_fail_here(p, "is larger than the file");
-    return BS_OK;
-}
-
-static bs_status gguf_tensor_name(gguf_pass *p, bs_gguf_tensor *tensor)
-{
-    char name[BS_GGUF_MAX_NAME_BYTES + 1];
-    tensor->name_at = p->cursor.at;
-    if (!bs_cursor_text(&p->cursor, name, sizeof name))
-        return gguf_fail_read(p);
-    if (!name[0])
-        return gguf_fail_here(p, "has no name");
-    p->hashes[p->index] = bs_name_hash(name, strlen(name));
     return BS_OK;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, uint64_t *running)
 {
-    tensor->offset = bs_cursor_u64(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
-    if (tensor->offset != *running)
-        return gguf_fail_here(p, "does not start where the one before it ends");
-    *running = bs_add_u64(*running, bs_add_u64(tensor->bytes, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1));
-    return *running <= p->gguf->source.size ? BS_OK : gguf_fail_here(p, "ends beyond the file");
+    const uint64_t wanted = *running, pad = p->gguf->alignment - 1, size = p->gguf->source.size;
+    if (tensor->offset != wanted)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
+                       (unsigned long long)tensor->offset, (unsigned long long)wanted);
+    *running = bs_add_u64(wanted, bs_add_u64(tensor->bytes, pad) & ~pad);
+    if (tensor->bytes <= size && *running <= size)
+        return BS_OK;
+    return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
+                   (unsigned long long)tensor->bytes, (unsigned long long)wanted, (unsigned long long)size);
 }
 
 static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
 {
-    bs_status status = gguf_tensor_name(p, tensor);
+    bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
     if (status == BS_OK)
         status = gguf_tensor_shape(p, tensor);
     if (status == BS_OK)
         status = gguf_tensor_type(p, tensor);
     return status == BS_OK ? gguf_tensor_place(p, tensor, running) : status;
+}
+
+/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
+static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+{
+    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
+    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
+    uint8_t piece[512];
+    for (uint64_t bytes = 0; at < end; at += bytes) {
+        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
+        for (uint64_t i = 0; i < bytes; i++)
+            if (piece[i] != 0)
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+    }
+    return BS_OK;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
@@ -15001,23 +15204,29 @@ static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
     if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
                        (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
-    for (uint32_t i = 0; i < gguf->n_tensors; i++)
+    bs_status status = gguf_padding(p, p->cursor.at);
+    for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
         gguf->tensors[i].offset += gguf->data;
-    return BS_OK;
+        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+    }
+    return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
 {
-    uint64_t running = 0;
-    p->what = "tensor";
+    uint64_t running = 0, twice;
+    bs_gguf_tensor *const tensors = p->gguf->tensors;
     for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
-        const bs_status status = gguf_tensor(p, &p->gguf->tensors[p->index], &running);
+        const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
         if (status != BS_OK)
             return status;
     }
-    if (!bs_hashes_unique(p->hashes, p->gguf->n_tensors))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "a tensor's name occurs twice");
-    return gguf_data(p, running);
+    if (bs_hashes_unique(p->hashes, p->gguf->n_tensors, &twice))
+        return gguf_data(p, running);
+    p->index = 0;
+    while (tensors[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, tensors[p->index].name_at, "tensors");
 }
 
 /* --------------------------------------------------------------------------------------------------- open */
@@ -15077,6 +15286,48 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
         if (gguf->keys[i].hash == hash)
             return &gguf->keys[i];
     return NULL;
+}
+
+static const char *gguf_type_name(uint32_t type)
+{
+    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
+                                                      "u64", "i64", "f64"};
+    return names[type];
+}
+
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error)
+{
+    static const char of[2][10] = {"", "array of "};
+    const bs_gguf_key *found = *key = bs_gguf_find(gguf, name);
+    if (found ? found->type == (uint32_t)type && found->is_array == is_array : !required)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %s%s, expected %s%s", name, found ? of[found->is_array] : "",
+                   found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
+}
+
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error)
+{
+    const bs_gguf_key *key;
+    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(gguf, name, BS_GGUF_U32, false, required, &key, error);
+    if (status != BS_OK || !key)
+        return status;
+    bs_gguf_cursor(gguf, key, &cursor);
+    *number = bs_cursor_u32(&cursor);
+    if (cursor.status != BS_OK)
+        return bs_cursor_fail(&cursor, error, name);
+    if (*number >= least && *number <= most)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
+}
+
+bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error)
+{
+    bs_cursor cursor;
+    bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, error, "a name that was read before");
 }
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
@@ -15540,18 +15791,18 @@ static bs_status profile_start(bs_profile *p, bs_error *error)
     if (!os || !os->thread_start)
         return BS_OK; /* blocks are written by the threads that add events */
     if (os->gate_init(os->user, p->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the gate of its writer cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's gate_init failed for its writer");
     p->threaded = true;
     if (os->thread_start(os->user, p->thread, profile_main, p) == 0)
         return BS_OK;
     os->gate_destroy(os->user, p->gate);
-    return bs_fail(error, BS_ERROR_PLATFORM, "profile: its writer thread cannot be started");
+    return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's thread_start failed for its writer");
 }
 
 bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error)
 {
     if (!arena || !desc || !desc->write) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a function that writes are required");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_create: the arena, the desc or its write is NULL");
         return NULL;
     }
     const size_t used = arena->used;
@@ -15563,7 +15814,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     profile_init(p, desc);
     bs_status status = BS_OK;
     if (!profile_carve(p, desc))
-        status = bs_fail(error, BS_ERROR_ARGUMENT, "profile: %llu bytes are too few for its ring, %d always do",
+        status = bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
                          (unsigned long long)desc->bytes,
                          (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
     if (status == BS_OK)
@@ -15647,15 +15898,19 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->version != BS_PROFILE_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes", (unsigned)h->header_bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights", (unsigned)h->header_bytes,
+                         (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes", (unsigned)h->event_bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights", (unsigned)h->event_bytes,
+                         (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
         h->stage_units > PROFILE_MAX_STAGE_UNITS)
-        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units are too many",
-                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units);
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
+                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units, PROFILE_MAX_ROUTERS,
+                         PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d", (int)h->policy, (int)h->speculation);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d", (int)h->policy,
+                         (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
 
@@ -15705,8 +15960,8 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
         if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has a bad name or %d paths", i + 1,
-                             (int)routers[i].paths);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
+                             (int)routers[i].paths, BS_MAX_PATHS);
     }
     return true;
 }
@@ -15726,10 +15981,11 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
         if (!bs_cursor_take(c, &u, sizeof u))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d has a bad name, or is path %d of router %d", i,
-                             (int)u.path, (int)u.router);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
+                             i, (int)u.path, (int)u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
-            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d is too large", i);
+            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
+                             (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes, (unsigned long long)PROFILE_MAX_UNIT_BYTES);
         memcpy(units[i].name, u.name, sizeof u.name);
         units[i].read_bytes = u.read_bytes;
         units[i].slot_bytes = u.slot_bytes;
@@ -15746,8 +16002,8 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
         if (!bs_cursor_take(c, &s, sizeof s))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d and %d units", i, (int)s.router,
-                             (int)s.n_units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
+                             (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
         stages[i] = (bs_trace_stage){s.router, first, s.n_units};
         first += s.n_units;
     }
@@ -15764,7 +16020,7 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
         if (units[i] < 0 || units[i] >= r->facts.units)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d of %d", (int)units[i], (int)r->facts.units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i], (int)r->facts.units);
     }
     return true;
 }
@@ -15799,7 +16055,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 {
     bs_profile_file header;
     if (!arena || !reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a reader are required");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_open: the arena, the reader or its read is NULL");
         return NULL;
     }
     const size_t used = arena->used;
@@ -15866,7 +16122,6 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bs_profile_facts *f = &r->facts;
     const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
     switch (e->kind) {
-    case BS_EVENT_RUN: return true;
     case BS_EVENT_DECISION:
         return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
     case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
@@ -15878,9 +16133,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_LOADED:
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
-    case BS_EVENT_DROPPED: return true;
     }
-    return false;
+    return true; /* of a run, or of events that were dropped */
 }
 
 /* Makes the next event lie in the window. */
@@ -16252,7 +16506,6 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
-    uint32_t generation; /* of the load; a chunk of another generation is discarded */
     uint64_t offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
@@ -16357,7 +16610,6 @@ void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 typedef struct bs_stream_chunk {
     int32_t unit, index;
-    uint32_t generation;
     bool demanded;
     bool arrived;
     uint64_t offset; /* of the unit's slot */
@@ -16452,7 +16704,7 @@ static double keep_lfu(const bs_stream *s, int32_t unit)
     return s->slots[unit].frequency * exp2(-age);
 }
 
-static double keep_belady(const bs_stream *s, int32_t unit) { return s->future ? -(double)s->future[unit] : 0; }
+static double keep_belady(const bs_stream *s, int32_t unit) { return -(double)s->future[unit]; }
 
 static const slot_keep slot_policies[BS_POLICY_COUNT] = {keep_reuse, keep_lru, keep_lfu, keep_belady};
 
@@ -16490,7 +16742,7 @@ typedef struct slot_place {
 static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
 {
     slot_place place = {offset, 0, -(double)INFINITY, true};
-    if (offset > s->facts.slot_bytes || bytes > s->facts.slot_bytes - offset)
+    if (bytes > s->facts.slot_bytes - offset)
         return;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         if (!slot_may_go(&s->slots[u]))
@@ -16547,7 +16799,6 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
-    slot->generation++;
     s->slots_used -= s->facts.units[unit].slot_bytes;
 }
 
@@ -16558,7 +16809,6 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
-    slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;
@@ -16664,18 +16914,13 @@ static void count_transitions(bs_stream *s, int32_t stage)
 
 /* -------------------------------------------------------------------------------------------- probabilities */
 
-/* Whether nothing routed lies between the visit in progress and the next one of `stage`. */
+/* Whether nothing routed lies between the visit in progress and the next one of `stage`, which is routed. */
 static bool follows_directly(const bs_stream *s, int32_t stage)
 {
-    const int32_t before = s->stages[stage].before;
-    if (before < 0 || s->stage < 0)
-        return false;
-    for (int32_t j = s->stage;; j = (j + s->facts.n_stages - 1) % s->facts.n_stages) {
-        if (s->facts.stages[j].router)
-            return j == before;
-        if (j == stage)
-            return false;
-    }
+    int32_t j = s->stage;
+    while (!s->facts.stages[j].router)
+        j = (j + s->facts.n_stages - 1) % s->facts.n_stages;
+    return j == s->stages[stage].before;
 }
 
 /* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
@@ -16776,12 +17021,10 @@ static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_predicti
                          int32_t expected)
 {
     for (int32_t n = 0; n < expected; n++) {
-        int32_t best = -1;
-        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-            if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+        int32_t best = stage->first_unit;
+        for (int32_t k = best + 1; k < stage->first_unit + stage->n_units; k++)
+            if (s->score[k] > s->score[best])
                 best = k;
-        if (best < 0)
-            break;
         s->score[best] = -1;
         p->expected++;
         p->right += is_needed(units, count, s->facts.uses[best]);
@@ -16846,7 +17089,7 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     const bs_stream_stage *stage = &s->facts.stages[j];
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
         s->score[k] = is_needed(units, count, s->facts.uses[k]);
-    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+    if (s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
@@ -16874,8 +17117,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
     } else {
         if (state->told)
             rate_look_ahead(s, j, units, count);
-        if (state->before >= 0)
-            average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
+        average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
         average(&state->error_frequency, rate_statistics(s, j, BS_PREDICT_FREQUENCY, units, count));
         learn(s, j, units, count);
     }
@@ -16890,7 +17132,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
  * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
  * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
  * what is needed sooner.
- * Relies on stream_slots.c and stream_predict.c. Must never be asked while the run waits for something that could be read. */
+ * Relies on stream_slots.c and stream_predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
 /* #include "stream.h" */
 
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
@@ -16915,7 +17157,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
     for (int32_t d = 0; d < ahead; d++) {
-        const double stage = s->stage < 0 ? -1 : s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
+        const double stage = s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
         if (stage < 0)
             return (double)INFINITY;
         ns += stage;
@@ -16968,7 +17210,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
+    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
@@ -17320,7 +17562,6 @@ bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
         return false;
     chunk->unit = unit;
     chunk->index = slot->issued++;
-    chunk->generation = slot->generation;
     chunk->demanded = slot->needed;
     chunk->offset = slot->offset;
     chunk->arrived = false;
@@ -17410,8 +17651,6 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     s->stats.prepare_ns += ns;
     if (status == BS_OK)
         measure(&s->prepare_per_byte, bytes, ns);
-    if (chunk->generation != slot->generation)
-        return false; /* of a load that is no more */
     slot->in_flight--;
     slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
     if (status != BS_OK)
@@ -17436,6 +17675,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 /* #include "stream.h" */
 
 #define REPLAY_MAX_LANES 8
+#define REPLAY_MOST 65536 /* units, stages */
 
 typedef struct replay_lane {
     bool busy;
@@ -17549,8 +17789,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane)
-            return -1;
+        if (!lane) return -1; /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
         pass_event(r, lane, when);
     }
 }
@@ -17572,8 +17811,7 @@ static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
-        if (i < 0)
-            return BS_ERROR_LIMIT;
+        if (i < 0) return BS_ERROR_LIMIT; /* unreachable: see take_ready */
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
         r->future[use->unit] = r->next_position[v->first_use + i] < 0 ? INT32_MAX : r->next_position[v->first_use + i];
         done[i] = true;
@@ -17716,26 +17954,42 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-static bool trace_is_sound(const bs_trace *t)
+/* NULL, or the table that refers to what the trace does not have, and the entry. */
+static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
-    bool sound = t->n_units > 0 && t->n_stages > 0 && t->n_units <= 65536 && t->n_stages <= 65536;
-    for (int32_t j = 0; sound && j < t->n_stages; j++) {
-        const bs_trace_stage *s = &t->stages[j];
-        sound = s->first_unit >= 0 && s->n_units > 0 && s->n_units <= t->n_stage_units - s->first_unit && s->router >= 0;
+    for (*at = 0; *at < t->n_stages; ++*at) {
+        const bs_trace_stage *s = &t->stages[*at];
+        if (s->first_unit < 0 || s->n_units < 1 || s->n_units > t->n_stage_units - s->first_unit || s->router < 0)
+            return "stages";
     }
-    for (int32_t i = 0; sound && i < t->n_stage_units; i++)
-        sound = t->stage_units[i] >= 0 && t->stage_units[i] < t->n_units;
-    for (int32_t k = 0; sound && k < t->n_visits; k++) {
-        const bs_trace_visit *v = &t->visits[k];
-        sound = v->stage >= 0 && v->stage < t->n_stages && v->first_use >= 0 && v->n_uses >= 0 && v->n_uses <= t->n_units &&
-                v->n_uses <= t->n_uses - v->first_use && v->first_guess >= 0 && v->n_guesses >= 0 &&
-                v->n_guesses <= t->n_guesses - v->first_guess;
+    for (*at = 0; *at < t->n_stage_units; ++*at)
+        if (t->stage_units[*at] < 0 || t->stage_units[*at] >= t->n_units)
+            return "stage_units";
+    for (*at = 0; *at < t->n_visits; ++*at) {
+        const bs_trace_visit *v = &t->visits[*at];
+        if (v->stage < 0 || v->stage >= t->n_stages || v->first_use < 0 || v->n_uses < 0 || v->n_uses > t->n_units ||
+            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 || v->n_guesses > t->n_guesses - v->first_guess)
+            return "visits";
     }
-    for (int32_t i = 0; sound && i < t->n_uses; i++)
-        sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
-    for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
-    return sound;
+    for (*at = 0; *at < t->n_uses; ++*at)
+        if (t->uses[*at].unit < 0 || t->uses[*at].unit >= t->n_units)
+            return "uses";
+    for (*at = 0; *at < t->n_guesses; ++*at) {
+        const bs_trace_guess *g = &t->guesses[*at];
+        if (g->stage < 0 || g->stage >= t->n_stages || g->unit < -1 || g->unit >= t->n_units || g->strength < 0)
+            return "guesses";
+    }
+    return NULL;
+}
+
+static bool trace_is_sound(const bs_trace *t, bs_error *error)
+{
+    int32_t at = 0;
+    if (t->n_units < 1 || t->n_units > REPLAY_MOST || t->n_stages < 1 || t->n_stages > REPLAY_MOST)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d", t->n_units, t->n_stages,
+                         REPLAY_MOST);
+    const char *table = trace_fault(t, &at);
+    return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
 }
 
 static uint64_t least_slots(const bs_trace *t)
@@ -17748,12 +18002,16 @@ static uint64_t least_slots(const bs_trace *t)
 
 static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
 {
-    if (!t || !d || !trace_is_sound(t))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace is empty or refers to what it does not have");
+    if (!t || !d)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
+    if (!trace_is_sound(t, error))
+        return BS_ERROR_ARGUMENT;
     if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES || !(d->prepare_ns_per_byte >= 0))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bandwidth, chunk or lanes are out of range");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
+                       "> 0, >= 0, 0 .. %d, >= 0", (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
+                       REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d does not exist", d->stream.policy);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
     if (d->slot_bytes < least_slots(t)) {
         const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
         return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
@@ -17781,7 +18039,7 @@ static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return b
 /* What replay_carve takes. */
 size_t bs_replay_bytes(const bs_trace *t)
 {
-    if (!t || !trace_is_sound(t))
+    if (!t || !trace_is_sound(t, NULL))
         return 0;
     const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
     const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
@@ -17852,7 +18110,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     result->time_ns = r->now;
     result->compute_ns = r->computed;
     workspace->used = mark;
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "bs_replay: a unit is never read: the slots are too small for it");
+    if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
+    return status;
 }
 /* ==== end src/replay.c ======================================================================== */
 
@@ -17946,16 +18205,19 @@ typedef struct bs_plan_unit {
     uint64_t prepared_bytes;
 } bs_plan_unit;
 
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
 #define BS_MAX_REGIONS 128
 #define BS_MAX_PARTS 512
 
 struct bs_plan {
+    uint32_t mark;
     const bs_graph *graph;
     bs_plan_desc desc;
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    int32_t max_instrs, max_parts;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -17963,12 +18225,12 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part parts[BS_MAX_PARTS];
+    bs_part *parts;           /* [max_parts] */
     int32_t region_domain[BS_MAX_REGIONS];
-    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units, max_stage_units;
+    int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
@@ -18277,8 +18539,6 @@ void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, i
 static bool force_routes(bs_plan *plan, bs_error *error)
 {
     const bs_graph *g = plan->graph;
-    if (plan->desc.n_forces < 0 || plan->desc.n_forces > BS_MAX_FORCES)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d forced routes, at most %d", plan->desc.n_forces, BS_MAX_FORCES);
     for (int32_t f = 0; f < plan->desc.n_forces; f++) {
         const bs_force *force = &plan->desc.forces[f];
         int32_t found = 0;
@@ -18499,6 +18759,8 @@ static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t in
     return op->halo ? op->halo(g, node, index, out) : out;
 }
 
+#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
+
 static void spread_margins(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -18509,9 +18771,39 @@ static void spread_margins(bs_plan *plan)
             if (in[i] == 0 || g->values[in[i]].rank != 3)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
-            v->margin = bs_max_i32(v->margin, margin_asked(plan, node, i));
+            v->margin = bs_min_i32(bs_max_i32(v->margin, margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
         }
     }
+}
+
+static bool margins_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_node *node = &g->nodes[g->values[v].node];
+        if (plan->values[v].margin > BS_MAX_MARGIN)
+            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
+                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
+    }
+    return true;
+}
+
+/* Rows are counted in 32 bits, and so are the choices of a router. */
+static bool rows_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    char text[112];
+    for (int32_t d = 1; d < g->n_domains; d++)
+        if (plan->domains[d].live && plan->domains[d].max_rows > BS_MAX_ROWS)
+            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most", (long long)plan->domains[d].max_rows,
+                             bs_domain_text(g, d, text, sizeof text));
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
+        if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
+            return bs_refuse(error, BS_ERROR_LIMIT, "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+                             g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
+    }
+    return true;
 }
 
 /* Tensors that hold a row a cell were sized for the graph's own patch size. */
@@ -18559,7 +18851,7 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
     find_live(plan);
     choose_orders(plan);
     spread_margins(plan);
-    return cells_fit(plan, error) && cells_are_whole(plan, error);
+    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
 }
 /* ==== end src/plan_live.c ===================================================================== */
 
@@ -18658,33 +18950,29 @@ static int32_t instr_key(const bs_plan *p, const bs_instr *i)
     return 0;
 }
 
-static bool stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
 {
     for (int32_t k = stage->first_unit; unit != 0 && k < stage->first_unit + stage->n_units; k++)
         if (p->stage_units[k] == unit - 1)
-            return true;
+            return;
     if (unit == 0)
-        return true;
-    if (p->n_stage_units == p->max_stage_units)
-        return false;
+        return;
     p->stage_units[p->n_stage_units++] = unit - 1;
     stage->n_units++;
-    return true;
 }
 
-static bool stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
+static void stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
 {
-    bool fits = true;
     if (i->kind == BS_INSTR_OP)
-        return stage_add(p, stage, p->nodes[i->node].unit);
-    for (int32_t k = 0; fits && k < p->n_parts; k++)
+        stage_add(p, stage, p->nodes[i->node].unit);
+    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
         if (p->parts[k].region == i->node)
-            fits = stage_add(p, stage, p->parts[k].unit);
-    return fits;
+            stage_add(p, stage, p->parts[k].unit);
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static bool find_stages(bs_plan *p)
+static void find_stages(bs_plan *p)
 {
     bs_trace_stage *open = NULL;
     int32_t open_key = 0;
@@ -18702,12 +18990,10 @@ static bool find_stages(bs_plan *p)
             open_key = key;
         }
         i->stage = p->n_stages - 1;
-        if (!stage_add_instr(p, open, i))
-            return false;
+        stage_add_instr(p, open, i);
         if (i->kind == BS_INSTR_REGION)
             open = NULL;
     }
-    return true;
 }
 
 static void part_units(bs_plan *p)
@@ -18736,20 +19022,23 @@ static void size_lanes(bs_plan *p)
 
 bool bs_plan_stages(bs_plan *p, bs_error *error)
 {
+    int32_t largest = 0;
+    char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
         const uint64_t bytes = p->units[u].prepared_bytes;
         p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        p->largest_unit_bytes = bytes > p->largest_unit_bytes ? bytes : p->largest_unit_bytes;
+        largest = bytes > p->largest_unit_bytes ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
     part_units(p);
-    if (!find_stages(p))
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan's stages need more than %d units", p->max_stage_units);
+    find_stages(p);
     p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
     if (p->slot_bytes < p->largest_unit_bytes) {
         const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, "the weights of the largest block");
+        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
+        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
         return false;
     }
     p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
@@ -18814,12 +19103,12 @@ static int32_t readers_of(const bs_plan *p, int32_t value)
     return count;
 }
 
-/* The live node of op `name` that makes `value`, when only one node reads it; 0 otherwise. */
+/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
 static int32_t only_use(const bs_plan *p, int32_t value, const char *name)
 {
     const int32_t n = p->graph->values[value].node;
-    const bool is = p->node_live[n] && strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
-    return is && p->nodes[n].fusion == 0 && readers_of(p, value) == 1 ? n : 0;
+    const bool is = strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
+    return is && readers_of(p, value) == 1 ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
@@ -18833,7 +19122,7 @@ static bool sr_store_match(bs_plan *p, int32_t n)
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
     const int32_t add = only_use(p, bs_node_in(g, convert)[0], "add");
-    if (!add || g->nodes[add].domain != convert->domain)
+    if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
@@ -18906,7 +19195,7 @@ bs_status bs_fusion_run(const bs_call *call)
 
 const char *bs_fusion_name(int32_t fusion)
 {
-    return fusion > 0 && fusion <= FUSIONS ? fusions[fusion - 1].name : "";
+    return fusion ? fusions[fusion - 1].name : "";
 }
 
 void bs_plan_fuse(bs_plan *plan)
@@ -18941,7 +19230,7 @@ typedef struct bs_lower_pass {
     int32_t region_time[BS_MAX_REGIONS];
     int32_t region_phase[BS_MAX_REGIONS]; /* of its nodes, the last */
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
-    bs_status status;
+    bool full; /* there are more regions or parts than fit */
 } bs_lower_pass;
 
 bool bs_lower_is_view(const bs_node *node);
@@ -19014,8 +19303,8 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     for (int32_t i = 0; i < p->n_parts; i++)
         if (p->parts[i].region == region && p->parts[i].domain == domain)
             return i;
-    if (p->n_parts == BS_MAX_PARTS) {
-        l->status = BS_ERROR_LIMIT;
+    if (p->n_parts == p->max_parts) {
+        l->full = true;
         return 0;
     }
     bs_part *part = &p->parts[p->n_parts];
@@ -19046,8 +19335,8 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
     if (l->plan->n_regions == BS_MAX_REGIONS) {
-        l->status = BS_ERROR_LIMIT;
-        return 0;
+        l->full = true;
+        return l->open[top] = 0;
     }
     l->plan->region_domain[l->plan->n_regions] = top;
     l->region_phase[l->plan->n_regions] = 0;
@@ -19387,26 +19676,32 @@ static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t bef
     return true;
 }
 
-static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user);
-
-/* Readers of the old content must be done before the region that writes it, or be its own residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t value, const state_use *use)
-{
-    state_use copy = *use;
-    return bs_lower_each_reader(l, value, state_reader_is_early, &copy);
-}
-
 static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
-        return state_value_is_early(l, node->first_out, use);
+    if (bs_lower_is_view(node) && index == 0 && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
+        return true; /* its readers are asked */
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
     return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
+}
+
+/* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
+ * residual. */
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, const state_use *use)
+{
+    state_use copy = *use;
+    bool early = true;
+    for (int32_t value = state; value < l->g->n_values && early; value++) {
+        int32_t seen = value;
+        while (seen > state && l->plan->values[seen].place == BS_PLACE_VIEW)
+            seen = l->plan->values[seen].source;
+        early = seen != state || bs_lower_each_reader(l, value, state_reader_is_early, &copy);
+    }
+    return early;
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
@@ -19426,8 +19721,9 @@ static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 
 static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
+    (void)index;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write) && index == 1)
+    if (bs_node_is(node, &bs_op_state_write))
         *(int32_t *)user = bs_node_in(l->g, node)[0];
     return true;
 }
@@ -19481,7 +19777,7 @@ static void narrow_values(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
         const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->plan->node_live[l->g->values[v].node] && l->g->values[v].dtype == BS_F32 &&
+        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
                     bs_lower_each_reader(l, v, is_not_decided_by, NULL);
     }
 }
@@ -19515,11 +19811,7 @@ void bs_lower_places(bs_lower_pass *l)
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
 {
     bs_plan *p = l->plan;
-    if (p->n_instrs == p->max_instrs) {
-        l->status = BS_ERROR_LIMIT;
-        return &p->instrs[0];
-    }
-    bs_instr *i = &p->instrs[p->n_instrs++];
+    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
     memset(i, 0, sizeof *i);
     i->kind = kind;
     i->node = node;
@@ -19537,8 +19829,7 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
         return 0;
     const bs_place place = l->plan->values[value].place;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
-    const int32_t ready = made_in == BS_TOP || seen ? l->ready[value] : 0;
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -19589,8 +19880,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
     schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
     const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    if (target)
-        l->ready[target] = bs_max_i32(l->ready[target], time);
+    l->ready[target] = bs_max_i32(l->ready[target], time);
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
@@ -19817,15 +20107,15 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
     for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
+    if (l->full)
+        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
+                         BS_MAX_REGIONS, BS_MAX_PARTS);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             emit_ending(l, n);
-    if (l->status != BS_OK)
-        return bs_refuse(error, l->status, "the plan has more than %d instructions, %d regions or %d parts", plan->max_instrs,
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
     sort_instrs(plan->instrs, plan->instrs + plan->max_instrs, plan->n_instrs);
     index_parts(plan);
     part_costs(plan);
@@ -19865,7 +20155,7 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
             const bs_life *other = &lives[order[k]];
             const bool together = life->first <= other->last && other->first <= life->last;
             const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
-            if (together && overlap && other->bytes > 0) {
+            if (together && overlap) {
                 life->offset = bs_align_u64(other->offset + other->bytes);
                 k = -1;
             }
@@ -19908,7 +20198,7 @@ static int64_t storage_rows(const bs_plan *p, int32_t value)
 
 static int32_t storage_of(const bs_plan *p, int32_t value)
 {
-    while (value > 0 && (p->values[value].place == BS_PLACE_VIEW || p->values[value].place == BS_PLACE_FRAME))
+    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
         value = p->values[value].source;
     return value;
 }
@@ -19982,7 +20272,7 @@ static void assign_slabs(bs_plan *p)
             int32_t place = 0;
             for (int32_t w = 1; w < u; w++)
                 place += p->values[w].place == BS_PLACE_TRANSIENT && p->graph->values[w].domain == p->graph->values[u].domain;
-            if (place == ordinal && p->values[u].slab == u) {
+            if (place == ordinal) { /* the first of that ordinal, so a slab of its own */
                 plan->slab = u;
                 break;
             }
@@ -19996,7 +20286,7 @@ static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place
     memset(lives, 0, (size_t)count * sizeof *lives);
     for (int32_t v = 1; v < count; v++) {
         const bs_value_plan *plan = &p->values[v];
-        if (plan->place != place || plan->scope != scope || plan->first < 0)
+        if (plan->place != place || plan->scope != scope)
             continue;
         bs_life *life = &lives[plan->slab];
         const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
@@ -20100,8 +20390,12 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
             plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
     }
     plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
-    if (plan->transient_bytes > (uint64_t)1 << 46 || plan->scratch_bytes > (uint64_t)1 << 46)
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan needs more than 2^46 bytes: are the maxima of the symbols right?");
+    const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
+    if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
+        return bs_refuse(
+            error, BS_ERROR_LIMIT,
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
+            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
     return true;
 }
 /* ==== end src/plan_memory.c =================================================================== */
@@ -20116,16 +20410,16 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
-    int32_t max_instrs, max_units, max_stage_units;
+    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + BS_MAX_REGIONS : 0;
+    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
-    l->max_stage_units = streams ? 2 * g->n_nodes + BS_MAX_PARTS : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
     l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
     l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
@@ -20133,11 +20427,16 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 
 static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
-    l->max_instrs = 4 * g->n_nodes + g->n_operands + BS_MAX_REGIONS;
+    l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
+    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
+    /* a gather: one for each of its operands; else two at most; and the regions */
+    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_instrs = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
+    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
     layout_streaming(g, streams, l);
     const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
@@ -20178,39 +20477,57 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    np->prepared_bytes = bs_plan_canonical_bytes(g, node);
-    if (op->plan)
+    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    np->prepared_bytes = canonical;
+    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = 0; /* blocks of threads have their own */
     uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
     *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : bs_plan_canonical_bytes(g, node);
+    const uint64_t staging = np->unit ? 0 : canonical;
     p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
     p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
 }
 
+/* A field of bs_plan_desc, and what it may be. */
+typedef struct desc_range {
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
+    int32_t low, high;
+} desc_range;
+
+#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
+static const desc_range desc_ranges[] = {
+    RANGE(threads, 64),
+    RANGE(tier, BS_TIER_CUDA),
+    RANGE(order, BS_ORDER_DEPTH),
+    RANGE(conv, BS_CONV_FORCE_REFERENCE),
+    RANGE(patch_size, 8192),
+    RANGE(n_forces, BS_MAX_FORCES),
+    RANGE(lanes, BS_MAX_LANES),
+    RANGE(chunk_bytes, 1 << 30),
+    RANGE(half, 1),
+    RANGE(in_place, 1),
+    RANGE(lowering, BS_LOWER_COUNT - 1),
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+};
+#undef RANGE
+
 static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 {
-    if (d->threads < 0 || d->threads > 64)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d threads, expected 1 .. 64", d->threads);
-    if (d->tier < 0 || d->tier > BS_TIER_CUDA)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "tier %d does not exist", d->tier);
-    if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_REFERENCE)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
-    if (d->patch_size < 0 || d->patch_size > 8192)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "patch size %d, expected 0 .. 8192", d->patch_size);
-    if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
-                         BS_MAX_LANES);
+    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
+        const desc_range *r = &desc_ranges[i];
+        int32_t n;
+        memcpy(&n, (const char *)d + r->offset, sizeof n);
+        if (n != 0 && (n < r->low || n > r->high))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "",
+                             r->low, r->high);
+    }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
-    if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
-    if (d->half < 0 || d->half > 1 || d->in_place < 0 || d->in_place > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d, in_place %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->in_place, d->shared_bytes,
-                         BS_DEVICE_WORKSPACE);
+        return bs_refuse(error, BS_ERROR_ARGUMENT,
+                         "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     return true;
 }
 
@@ -20268,12 +20585,16 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     }
     memset(memory, 0, (size_t)l.bytes);
     bs_plan *p = (bs_plan *)(void *)memory;
+    p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
+    p->max_parts = l.max_parts;
+    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
+    p->parts = (bs_part *)(void *)(memory + l.at_parts);
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
@@ -20281,7 +20602,6 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
     p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
     p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    p->max_stage_units = l.max_stage_units;
     if (plan_make(p, memory + l.at_workspace, error))
         return p;
     arena->used = mark;
@@ -20528,13 +20848,13 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
-    snprintf(name, sizeof name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
+    snprintf(name, sizeof name, "%s.%s", bs_node_name(node), spec->suffix);
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
     status = w->locate(w->user, &info, block, &tensor->offset);
     if (status != BS_OK || bs_add_u64(tensor->offset, info.bytes) == UINT64_MAX)
-        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": its place in storage is unknown", name);
+        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
     tensor->bytes = info.bytes;
     tensor->dtype = info.dtype;
     return BS_OK;
@@ -20611,8 +20931,8 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
     if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
         node->end > bs_add_u64(record.offset, record.bytes))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
     if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
         staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
         open->end = node->end;
@@ -20648,7 +20968,7 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
         const bool whole = piece->head ? true : piece->begin == at;
         if (!whole || piece->tail != last)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "the record of block %d cannot be checked as it is read: this plan leaves out "
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                            "some of its weights", piece->block);
         at = piece->end;
     }
@@ -20866,10 +21186,11 @@ static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64
     bs_profile_add(s->profile, &event);
 }
 
+/* Where there is a profile. */
 static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 {
     const bs_store *s = user;
-    const uint64_t now = s->profile ? store_now(s) : 0;
+    const uint64_t now = store_now(s);
     record(s, kind, now, now, unit, for_guess, 0, 0);
 }
 
@@ -20924,13 +21245,13 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
     if (!p || !p->thread_start)
         return BS_OK; /* the run reads for itself */
     if (p->gate_init(p->user, s->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the reader threads cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
     s->gate_made = true;
     for (; s->started < s->n_lanes; s->started++)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d cannot be started", number, s->n_lanes);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed", number, s->n_lanes);
         }
     return BS_OK;
 }
@@ -20943,11 +21264,12 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
     s->platform = d->platform;
     s->profile = d->profile;
     if (bs_plan_streams(d->plan)) {
-        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || d->weights->fetch_alignment == 0)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights, but they come from a source that cannot be streamed");
+        const uint32_t align = d->weights->fetch_alignment;
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) || align > BS_PAGE_BYTES)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to %d", BS_PAGE_BYTES);
         if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
-            return bs_fail(error, BS_ERROR_ARGUMENT, "policy %d or speculation %d does not exist, or is for replays only", d->stream->policy,
-                           d->stream->speculation);
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                           d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;
@@ -21152,9 +21474,12 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
+    char fault[96];          /* what is wrong with the data, when a route failed */
 } bs_context;
 
 struct bs_session {
+    uint32_t mark;
+    atomic_int users; /* threads inside, where BS_DEBUG counts them */
     const bs_plan *plan;
     const bs_graph *graph;
     const bs_platform *platform;
@@ -21190,6 +21515,7 @@ struct bs_session {
     uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
+    const char *fault; /* of its context; NULL: the status says it all */
 };
 
 /* session.c */
@@ -21229,6 +21555,7 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* route.c */
+/* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 /* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
  * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
@@ -21337,7 +21664,7 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers up to `last`; `d` becomes that one's. */
+/* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
 static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
 {
     used->told = BS_ALIGNMENT; /* the status */
@@ -21353,7 +21680,7 @@ static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used
             here.per_row = info->max_paths_per_cell;
             here.rows = (int32_t)p->routers[r].rows;
             here.domain = info->domain;
-            bs_device_decision *mine = r == last && d ? d : &here;
+            bs_device_decision *mine = r == last ? d : &here;
             if (pass == 0)
                 *mine = here;
             if (here.live && pass == 0)
@@ -21547,12 +21874,12 @@ static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d rows, of %d in all %d are left", name, (long long)g, length,
-                           rows, rows - offsets[g]);
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
+                           length, rows - offsets[g], rows);
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "\"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
     return BS_OK;
 }
 
@@ -21562,7 +21889,7 @@ static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         s->past[node][g] = bound_i32(s, node, g);
         if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
-            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
                            bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
     }
     return BS_OK;
@@ -22157,12 +22484,33 @@ static bool score_above(const bs_operand *o, int32_t a, int32_t b)
     return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
 }
 
-static bool has_nan(const bs_operand *o)
+/* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
+static bs_status route_fail(const routing *r, int32_t row, const char *format, ...) BS_PRINTF(3, 4);
+static bs_status route_fail(const routing *r, int32_t row, const char *format, ...)
+{
+    va_list arguments;
+    int used = 0;
+    if (row >= 0)
+        used = snprintf(r->c->fault, sizeof r->c->fault, "cell %d: ",
+                        bs_top_row(r->c, r->c->session->graph->routers[r->router].domain, row));
+    va_start(arguments, format);
+    vsnprintf(r->c->fault + used, sizeof r->c->fault - (size_t)used, format, arguments);
+    va_end(arguments);
+    return BS_ERROR_DATA;
+}
+
+static bs_status check_scores(const routing *r, int32_t row, const bs_operand *o)
 {
     for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
         if (isnan(score_at(o, i)))
-            return true;
-    return false;
+            return route_fail(r, row, "score %d is NaN", i);
+    return BS_OK;
+}
+
+/* `what` is 0 .. end - 1. */
+static bs_status check_range(const routing *r, int32_t row, const char *what, int32_t value, int32_t end)
+{
+    return value >= 0 && value < end ? BS_OK : route_fail(r, row, "%s %d, expected 0 .. %d", what, value, end - 1);
 }
 
 static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float gate)
@@ -22192,7 +22540,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
     }
-    for (int32_t k = 0; r->desc->normalise && sum > 0 && k < count; k++)
+    for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 
@@ -22216,29 +22564,29 @@ static void decide_residual(const routing *r, int32_t row, const bs_operand *o)
 
 static bs_status decide_label(const routing *r, int32_t row, const bs_operand *o)
 {
-    const int32_t label = score_int(o, 0);
-    if (label < 0 || label >= r->desc->paths)
-        return BS_ERROR_DATA;
-    choose(r, row, 0, label, 1.0f);
-    return BS_OK;
+    const bs_status status = check_range(r, row, "label", score_int(o, 0), r->desc->paths);
+    if (status == BS_OK)
+        choose(r, row, 0, score_int(o, 0), 1.0f);
+    return status;
 }
 
 static bs_status decide_table(const routing *r, int32_t row, const bs_operand *o)
 {
     const int32_t key = score_int(o, 0);
-    if (key < 0 || key >= bs_or_default(r->desc->capacity, 256))
-        return BS_ERROR_DATA;
-    if (r->table[key] < 0 || r->table[key] >= r->desc->paths)
-        return BS_ERROR_DATA;
-    choose(r, row, 0, r->table[key], 1.0f);
-    return BS_OK;
+    bs_status status = check_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
+    if (status == BS_OK)
+        status = check_range(r, row, "the table gives path", r->table[key], r->desc->paths);
+    if (status == BS_OK)
+        choose(r, row, 0, r->table[key], 1.0f);
+    return status;
 }
 
 static bs_status decide_row(const routing *r, int32_t row)
 {
     const bs_operand o = score_row(r, row);
-    if (has_nan(&o))
-        return BS_ERROR_DATA;
+    const bs_status status = check_scores(r, row, &o);
+    if (status != BS_OK)
+        return status;
     switch ((bs_protocol)r->desc->protocol) {
     case BS_ROUTE_TOP1: decide_topk(r, row, &o, 1); return BS_OK;
     case BS_ROUTE_TOPK:
@@ -22248,7 +22596,7 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_BINARY: choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0)); return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
-    default: return BS_ERROR_UNSUPPORTED;
+    default: return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows every protocol, and the others are not row by row */
     }
 }
 
@@ -22384,12 +22732,12 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
 }
 
 /* Weights come from a file: a variant may name a path that there is not. */
-static bool paths_exist(const routing *r)
+static bs_status paths_exist(const routing *r)
 {
-    for (int32_t v = 0; v < r->variants; v++)
-        if (r->path_of[v] < 0 || r->path_of[v] >= r->desc->paths)
-            return false;
-    return true;
+    bs_status status = BS_OK;
+    for (int32_t v = 0; v < r->variants && status == BS_OK; v++)
+        status = check_range(r, -1, "a variant takes path", r->path_of[v], r->desc->paths);
+    return status;
 }
 
 static int32_t decide_budget(const routing *r)
@@ -22432,19 +22780,23 @@ static void publish_price(const routing *r, float price)
 static bs_status decide_callback(const routing *r)
 {
     const bs_route_callback *callback = &r->c->session->callbacks[r->router];
-    if (!callback->function)
+    bs_status status = BS_OK;
+    if (!callback->function) {
+        route_fail(r, -1, "its callback is not set (bs_set_route)");
         return BS_ERROR_UNBOUND;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        if (has_nan(&o))
-            return BS_ERROR_DATA;
     }
+    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
+        const bs_operand o = score_row(r, row);
+        status = check_scores(r, row, &o);
+    }
+    if (status != BS_OK)
+        return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
-        if (r->d->chosen[row] < -1 || r->d->chosen[row] >= r->desc->paths)
-            return BS_ERROR_DATA;
+        if (r->d->chosen[row] != -1)
+            status = check_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
     }
     return status;
 }
@@ -22490,8 +22842,9 @@ static bs_status decide_all(const routing *r)
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        if (!paths_exist(r))
-            return BS_ERROR_DATA;
+        status = paths_exist(r);
+        if (status != BS_OK)
+            return status;
         publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
         return BS_OK;
     }
@@ -22510,6 +22863,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
     d->dropped = 0;
     d->rows = rows;
+    *c->fault = '\0';
     if (forced) {
         bs_decision_forced(d, rows, forced - 1);
         return BS_OK;
@@ -22530,7 +22884,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_operand_make(c, info->knob, 0, &knob);
         r.knob = *(const float *)knob.data;
         if (isnan(r.knob))
-            return BS_ERROR_DATA;
+            return route_fail(&r, -1, "the knob is NaN");
     }
     memset(d->chosen, -1, (size_t)rows * (size_t)d->per_row * sizeof *d->chosen);
     memset(d->gates, 0, (size_t)rows * (size_t)d->per_row * sizeof *d->gates);
@@ -22582,8 +22936,8 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
 
 /* #include "session.h" */
 
-/* The first failure of a run stays; BS_OK is none. */
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
+/* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
 void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Rows of one call of it. */
@@ -22864,11 +23218,13 @@ void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, i
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node)
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
-    if (status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status))
+    const bool first = status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status);
+    if (first)
         atomic_store(&s->failed_node, node);
+    return first;
 }
 
 /* ---------------------------------------------------------------------------------------------- one kernel */
@@ -23110,7 +23466,8 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
-    bs_exec_fail(c->session, status, i->node);
+    if (bs_exec_fail(c->session, status, i->node))
+        c->session->fault = c->fault;
     if (status != BS_OK)
         return;
     open_paths(c, router);
@@ -23538,7 +23895,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     const bs_op *op = bs_op_get(node->op);
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
+    const int32_t count = op->weights(s->graph, node, specs);
     uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
     if (!prepared)
         return BS_ERROR_PLATFORM;
@@ -23659,7 +24016,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
-    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
 /* The store plans its reads and starts its lanes last: nothing fails after that. */
@@ -23692,6 +24049,18 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     return false;
 }
 
+#if defined(BS_DEBUG)
+static bool arenas_disjoint(const bs_memory *m)
+{
+    const bs_arena *arenas[4] = {&m->persistent, &m->transient, &m->staging, &m->slots};
+    for (int32_t i = 0; i < 4; i++)
+        for (int32_t k = i + 1; k < 4; k++)
+            if (!bs_disjoint(arenas[i]->base, arenas[i]->size, arenas[k]->base, arenas[k]->size))
+                return false;
+    return true;
+}
+#endif
+
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
     const bs_session_desc none = {.platform = NULL};
@@ -23700,6 +24069,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
         return NULL;
     }
+    BS_DEBUG_CHECK(plan->mark == BS_MARK_PLAN && plan->graph->mark == BS_MARK_GRAPH);
+    BS_DEBUG_CHECK(arenas_disjoint(memory));
     if (!desc)
         desc = &none;
     if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
@@ -23727,6 +24098,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         memory->slots.used = mark[3];
         return NULL;
     }
+    s->mark = BS_MARK_SESSION;
     return s;
 }
 
@@ -23735,6 +24107,7 @@ void bs_session_close(bs_session *session)
     if (!session)
         return;
     bs_wait(session, NULL);
+    session->mark = 0;
     bs_workers_stop(&session->pool);
     bs_store_close(&session->store); /* its lanes copy to the device */
     if (session->device)
@@ -23813,13 +24186,33 @@ static const bs_value_info *bound_value(const bs_session *s, int32_t n)
     return &s->graph->values[bs_node_is(node, &bs_op_output) ? bs_node_in(s->graph, node)[0] : node->first_out];
 }
 
-bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+static void session_enter(bs_session *session)
+{
+    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
+#if defined(BS_DEBUG)
+    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
+    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
+#endif
+    (void)session;
+}
+
+static void session_leave(bs_session *session)
+{
+#if defined(BS_DEBUG)
+    if (session)
+        atomic_fetch_sub(&session->users, 1);
+#endif
+    (void)session;
+}
+
+static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: the session, the name or the buffer is NULL");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: there is no input, output or state \"%s\"", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name", name);
     const bs_value_info *v = bound_value(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
         return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
@@ -23837,8 +24230,18 @@ bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
+    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
+                               session->plan->transient_bytes));
     session->bound[n] = b;
     return BS_OK;
+}
+
+bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_bind(session, name, buffer, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
@@ -23849,10 +24252,21 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
             session->callbacks[r].user = user;
             return BS_OK;
         }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route: there is no router \"%s\"", router ? router : "");
+    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
 }
 
 /* ------------------------------------------------------------------------------------------------- extents */
+
+/* The input that gave this symbol its extent. */
+static const char *who_said(const bs_session *s, bs_dim_id symbol)
+{
+    for (int32_t n = 1;; n++) {
+        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n] ? bound_value(s, n) : NULL;
+        for (int32_t i = 0; v && i < v->rank; i++)
+            if (v->dims[i] == symbol)
+                return bs_node_name(&s->graph->nodes[n]);
+    }
+}
 
 /* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
 static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
@@ -23863,8 +24277,8 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", bs_node_name(&s->graph->nodes[n]),
-                           i, (long long)s->bound[n].dim[i], (long long)*now);
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld", bs_node_name(&s->graph->nodes[n]),
+                           i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return BS_OK;
@@ -23891,6 +24305,7 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
 
 static bs_status derive_extents(bs_session *s, bs_error *error)
 {
+    char text[64];
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
         const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
@@ -23898,8 +24313,8 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE, "an extent of this run is %lld: the input is smaller than the network's window",
-                           (long long)s->dims[d]);
+            return bs_fail(error, BS_ERROR_SHAPE, "dimension %s is %lld in this run: an input is smaller than the network's window",
+                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return BS_OK;
 }
@@ -23958,6 +24373,23 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     return status;
 }
 
+/* A tensor that joins the cells of another value has a row for each in this run, too. */
+static bs_status check_rows(const bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_rows))
+            continue;
+        const bs_value_info *x = &g->values[bs_node_in(g, &g->nodes[n])[0]];
+        const int64_t rows = s->dims[x->dims[0]];
+        const int32_t cells = s->root.domains[g->nodes[n].domain].count;
+        if (rows < cells)
+            return bs_fail(error, BS_ERROR_SHAPE, "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+    }
+    return BS_OK;
+}
+
 static bs_status count_rows(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
@@ -23971,10 +24403,8 @@ static bs_status count_rows(bs_session *s, bs_error *error)
             const int64_t size = s->plan->domains[d].size;
             rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) * bs_ceil_div(s->dims[domain->width], size));
         }
-        if (rows->count > s->plan->domains[d].max_rows)
-            return bs_fail(error, BS_ERROR_LIMIT, "%d cells, at most %lld were planned", rows->count, (long long)s->plan->domains[d].max_rows);
     }
-    return BS_OK;
+    return check_rows(s, error);
 }
 
 /* ----------------------------------------------------------------------------------------------------- run */
@@ -23991,6 +24421,7 @@ static void run_begin(bs_session *s)
         s->dropped[r] = 0;
         memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
     }
+    s->fault = NULL;
     atomic_store(&s->status, BS_OK);
 }
 
@@ -24036,8 +24467,8 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]),
-                   bs_status_text(status));
+    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
+                   s->fault && *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)
@@ -24069,16 +24500,17 @@ static bs_status run_queue(bs_session *s, bs_error *error)
     return status;
 }
 
-bs_status bs_submit(bs_session *session, bs_error *error)
+static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_run: the session is NULL");
-    if (session->broken)
-        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
-    bs_status status = run_check(session, error);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
+    bs_status status = session->broken ? BS_OK : run_check(session, error);
     if (status != BS_OK)
         return status;
-    run_begin(session);
+    if (!session->broken)
+        run_begin(session); /* on a device states that are to be zero may not become it */
+    if (session->broken)
+        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
@@ -24092,7 +24524,15 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     return status;
 }
 
-bs_status bs_wait(bs_session *session, bs_error *error)
+bs_status bs_submit(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_submit(session, error);
+    session_leave(session);
+    return status;
+}
+
+static bs_status session_wait(bs_session *session, bs_error *error)
 {
     int32_t node = 0;
     if (!session)
@@ -24109,6 +24549,14 @@ bs_status bs_wait(bs_session *session, bs_error *error)
         return status;
     }
     return run_ended(session, status, node, error);
+}
+
+bs_status bs_wait(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_wait(session, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_run(bs_session *session, bs_error *error)
@@ -24216,7 +24664,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
     bs_status status = BS_OK;
     int32_t fastest = BS_LOWER_AUTO;
     if (!session || !session->device || bs_plan_streams(session->plan))
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: for sessions on a GPU whose weights are resident");
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: the session must be on a GPU, with its weights resident");
     const bs_device_api *api = session->device->api;
     runs = bs_clamp_i32(runs, 1, MOST_RUNS);
     for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {
@@ -24288,23 +24736,27 @@ struct bs_model {
     int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
     uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
     bool buffered; /* stream_file is left alone */
+    char where[48]; /* in front of messages: the end of the file's path, "memory", "reader" */
     char name[BS_MAX_NAME];
     uint64_t file_id;
-    int32_t version, opset, scale;
-    int32_t n_nodes, n_values, n_operands, n_blocks, n_weights, n_symbols;
+    uint32_t version, opset, scale, n_values;
+    int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
     bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
 };
 
-/* One stored node, decoded. */
+/* One stored node, decoded; what it has no parameters for is 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
     int32_t in[BS_MAX_PATHS + 1];
     int32_t params[BS_MODEL_MAX_PARAMS];
     char name[BS_MAX_NAME];
 } bs_model_node;
+
+/* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
 
 /* Seven cursors that walk the arrays of nodes abreast. */
 typedef struct bs_model_walk {
@@ -24320,6 +24772,9 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
 
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+
+/* Puts the file in front of a message. Returns `status`. */
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
 
 /* Fills in the streaming half of a source, if the file can be streamed. */
 void bs_model_stream_source(const bs_model *model, bs_weights *weights);
@@ -24358,43 +24813,50 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk->index = -1;
 }
 
-static bool walk_list(bs_cursor *counts, bs_cursor *list, int32_t most, int32_t *count, int32_t *target)
+/* The list of one node: as many numbers as the next count says. */
+static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what, int32_t most, int32_t *count, int32_t *target, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
-    if (counts->status != BS_OK || *count < 0 || *count > most)
-        return false;
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target);
+    if (counts->status != BS_OK)
+        return bs_cursor_fail(counts, error, what);
+    if (*count < 0 || *count > most)
+        return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     char op[BS_MAX_NAME];
-    if (!bs_cursor_text(&walk->op, op, sizeof op))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: the op's name is malformed", walk->index);
     if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its name is malformed", walk->index);
+        return bs_cursor_fail(&walk->name, error, "its name");
+    if (!bs_cursor_text(&walk->op, op, sizeof op))
+        return bs_cursor_fail(&walk->op, error, "its op");
     node->op = bs_op_index(op);
     if (node->op < 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "node %d: there is no op \"%s\"", walk->index, op);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
     return BS_OK;
+}
+
+/* Fewer parameters than the op has: the file is older, and zero means default. */
+static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    bs_status status = walk_op(walk, node, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->in_count, &walk->in, "inputs", BS_MAX_PATHS + 1, &node->n_in, node->in, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->param_count, &walk->param, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, node->params, error);
+    node->block = bs_cursor_i32(&walk->block);
+    return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
 }
 
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
+    memset(node, 0, sizeof *node);
     walk->index++;
-    const bs_status status = walk_op(walk, node, error);
+    const bs_status status = walk_node(walk, node, error);
     if (status != BS_OK)
-        return status;
-    if (!walk_list(&walk->in_count, &walk->in, BS_MAX_PATHS + 1, &node->n_in, node->in))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its inputs are malformed", walk->index);
-    /* fewer parameters than the op has: the file is older, and zero means default */
-    const int32_t fields = bs_min_i32(bs_op_get(node->op)->n_fields, BS_MODEL_MAX_PARAMS);
-    if (!walk_list(&walk->param_count, &walk->param, fields, &node->n_params, node->params))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its parameters are malformed", walk->index);
-    node->block = bs_cursor_i32(&walk->block);
-    if (walk->block.status != BS_OK)
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its block is malformed", walk->index);
-    return BS_OK;
+        bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ symbols */
@@ -24413,16 +24875,17 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
     const int64_t symbol = (negated & 0xffff) - 1, factor = (negated >> 16) + 1;
     if (wanted == 0)
         return BS_OK;
+    if (code >= 0 && wanted != code)
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
     if (code >= 0)
-        return wanted == code ? BS_OK : bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d is %d, not %lld",
-                                                input->name, index, code, (long long)wanted);
+        return BS_OK;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_fail(error, BS_ERROR_FORMAT, "input \"%.64s\": dimension %d has no symbol", input->name, index);
+        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d must be a multiple of %lld, not %lld",
-                       input->name, index, (long long)factor, (long long)wanted);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
     if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d contradicts another input", input->name, index);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
+                       (long long)(m->maximum[symbol] * factor));
     m->maximum[symbol] = wanted / factor;
     m->set[symbol] = true;
     return BS_OK;
@@ -24431,9 +24894,8 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
 static bs_status maxima_input(const bs_model *model, model_maxima *m, const bs_model_input *input,
                               const bs_model_node *node, bs_error *error)
 {
-    if (node->n_params < 2 || node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK ||
-        node->n_params < 2 + input->rank)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\" has another rank than %d", input->name, input->rank);
+    if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
+        return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
     bs_status status = BS_OK;
     for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
         status = maxima_dim(model, m, input, i, node->params[2 + i], error);
@@ -24446,14 +24908,18 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
     bs_model_walk walk;
     bs_model_node node;
     if (!input->name)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "an input without a name");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
     bs_model_walk_begin(model, &walk);
     for (int32_t i = 0; i < model->n_nodes; i++) {
-        const bs_status status = bs_model_walk_next(&walk, &node, error);
-        if (status != BS_OK)
-            return status;
-        if (bs_op_get(node.op) == &bs_op_input && strcmp(node.name, input->name) == 0)
-            return maxima_input(model, m, input, &node, error);
+        bs_status status = bs_model_walk_next(&walk, &node, error);
+        if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
+            continue;
+        if (status == BS_OK) {
+            status = maxima_input(model, m, input, &node, error);
+            if (status != BS_OK)
+                bs_error_prefix(error, "input \"%s\": ", node.name);
+        }
+        return status;
     }
     return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
@@ -24477,11 +24943,10 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
     if (status != BS_OK)
         return status;
     for (int32_t i = 0; i < model->n_symbols; i++) {
-        bs_cursor cursor;
         char name[BS_MAX_NAME];
-        bs_cursor_init(&cursor, &model->gguf.source, model->symbols[i].name_at, model->gguf.source.size);
-        if (!bs_cursor_text(&cursor, name, sizeof name))
-            return bs_fail(error, cursor.status, "symbol %d could not be read again", i);
+        const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
+        if (found != BS_OK)
+            return found;
         bs_symbol(graph, name, maxima.maximum[i]);
     }
     return bs_graph_check(graph, error);
@@ -24489,23 +24954,19 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
 } model_params;
 
-static bs_status build_node(bs_graph *graph, const bs_model_node *node, int32_t index, bs_error *error)
+static bs_status build_node(bs_graph *graph, const bs_model_node *node)
 {
-    const bs_op *op = bs_op_get(node->op);
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
-    const size_t fields = (size_t)node->n_params * 4;
-    if (op->params_bytes > sizeof params || sizeof params.name + fields > sizeof params)
-        return bs_fail(error, BS_ERROR_LIMIT, "node %d: op \"%s\" has too many parameters", index, op->name);
-    memcpy(params.bytes + sizeof params.name, node->params, fields);
-    bs_graph_add(graph, node->op, node->in, node->n_in, op->params_bytes ? &params : NULL);
+    memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
+    bs_graph_add(graph, node->op, node->in, node->n_in, &params);
     return graph->status;
 }
 
@@ -24527,10 +24988,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
 {
     const bs_op *op = bs_op_get(node->op);
     const bool convert = strcmp(op->name, "convert") == 0;
-    for (int32_t i = node->n_params; i < op->n_fields && i < BS_MODEL_MAX_PARAMS; i++)
-        node->params[i] = 0; /* an older file left them out */
-    node->n_params = bs_min_i32(op->n_fields, BS_MODEL_MAX_PARAMS);
-    for (int32_t i = 0; i < node->n_params; i++)
+    for (int32_t i = 0; i < op->n_fields; i++)
         if (strcmp(op->fields[i].name, "code_bits") == 0)
             node->params[i] = bits;
     if (convert)
@@ -24551,13 +25009,14 @@ typedef struct model_replay {
 static bs_status replay_open_block(model_replay *r)
 {
     const bs_model_block *block = &r->model->blocks[r->next_block];
-    bs_cursor cursor;
+    const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
     char name[BS_MAX_NAME];
-    if (block->end_node > r->model->blocks[r->graph->current_block].end_node)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends after the block it lies in", r->next_block);
-    bs_cursor_init(&cursor, &r->model->gguf.source, block->name_at, r->model->gguf.source.size);
-    if (!bs_cursor_text(&cursor, name, sizeof name))
-        return bs_fail(r->error, cursor.status, "block %d could not be read again", r->next_block);
+    if (block->end_node > end)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+                       block->end_node, outer, end);
+    const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
+    if (status != BS_OK)
+        return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
     return bs_graph_check(r->graph, r->error);
@@ -24585,43 +25044,54 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
                        r->graph->current_block);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
-    if (build_node(r->graph, node, index, r->error) == BS_OK)
+    if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    return r->graph->status != BS_OK ? bs_graph_check(r->graph, r->error) : BS_ERROR_LIMIT;
+    bs_graph_check(r->graph, r->error);
+    bs_error_prefix(r->error, "node %d: ", index);
+    return r->graph->status;
 }
 
 static bs_status replay_end(model_replay *r)
 {
-    const bs_status status = replay_blocks(r, r->model->n_nodes);
-    if (status != BS_OK)
-        return status;
-    if (r->next_block != r->model->n_blocks || r->graph->current_block != 0)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d is not in the order of nodes", r->next_block);
-    if (r->graph->n_values - 1 != r->model->n_values)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "the graph has %d values, the file says %d", r->graph->n_values - 1,
-                       r->model->n_values);
+    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
+    if (r->next_block != r->model->n_blocks)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
+                       r->model->blocks[r->next_block].first_node);
+    const uint32_t values = (uint32_t)r->graph->n_values - 1;
+    if (values != r->model->n_values)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values", (unsigned)r->model->n_values,
+                       (unsigned)values);
     return BS_OK;
+}
+
+static bs_status build_nodes(model_replay *r)
+{
+    bs_model_walk walk;
+    bs_model_node node;
+    bs_status status = BS_OK;
+    bs_model_walk_begin(r->model, &walk);
+    for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+        status = bs_model_walk_next(&walk, &node, r->error);
+        if (status == BS_OK)
+            status = replay_node(r, &node, i);
+    }
+    return status == BS_OK ? replay_end(r) : status;
 }
 
 bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     if (!model || !graph || graph->n_nodes != 1 || graph->n_dims != 0 || graph->n_blocks != 1)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
-    if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
-    model_replay stored = {model, graph, error, 1, desc ? desc->code_bits : 0};
-    bs_model_walk walk;
-    bs_model_node node;
+    const int32_t bits = desc ? desc->code_bits : 0;
+    if (bits != 0 && (bits < 8 || bits > 15))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
+    model_replay stored = {model, graph, error, 1, bits};
     bs_status status = bs_graph_check(graph, error);
     if (status == BS_OK)
         status = build_symbols(model, graph, desc, error);
-    bs_model_walk_begin(model, &walk);
-    for (int32_t i = 0; status == BS_OK && i < model->n_nodes; i++) {
-        status = bs_model_walk_next(&walk, &node, error);
-        if (status == BS_OK)
-            status = replay_node(&stored, &node, i);
-    }
-    return status == BS_OK ? replay_end(&stored) : status;
+    if (status == BS_OK)
+        status = build_nodes(&stored);
+    return bs_model_at_file(model, status, error);
 }
 /* ==== end src/model_build.c =================================================================== */
 
@@ -24655,23 +25125,22 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* What is wrong with the head of that block's record; NULL: nothing. The layout is in docs/format.md. */
-static const char *head_fault(const bs_model *model, int32_t index, const uint8_t *head)
+/* Compares the head of that block's record with what the keys promise. The layout is in docs/format.md. */
+static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    if (head_u32(head, 0) != BS_MODEL_HEAD_MAGIC)
-        return "does not begin with \"BSRC\"";
-    if (head_u32(head, 4) != BS_MODEL_HEAD_VERSION)
-        return "has a head of another version";
-    if (head_u64(head, 24) != model->file_id)
-        return "is of another file";
-    if (head_u32(head, 8) != (uint32_t)index)
-        return "is that of another block";
-    if (head_u32(head, 12) != block->crc32)
-        return "has another CRC-32 in its head than the file's index";
-    if (head_u64(head, 16) != block->bytes)
-        return "has another length in its head than the file's index";
-    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32) ? NULL : "has a head with bytes that should be zero";
+    const struct { const char *name; uint64_t is, expected; } fields[] = {
+        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
+        {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), block->bytes},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].is != fields[i].expected)
+            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name, (unsigned long long)fields[i].is,
+                           (unsigned long long)fields[i].expected);
+    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
+               ? BS_OK
+               : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
 }
 
 /* ---------------------------------------------------------------------------------------------- streaming */
@@ -24697,11 +25166,11 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
     if (model->version < 2)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "a model file of version %d cannot be streamed: write it anew in version %d",
-                       model->version, BS_MODEL_VERSION);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
+                       model->where, (unsigned)model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "records aligned to %llu bytes cannot be streamed: they must be to %d",
-                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: records aligned to %llu bytes cannot be streamed: they must be to %d",
+                       model->where, (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
     return BS_OK;
 }
 
@@ -24762,7 +25231,7 @@ static bs_status stream_verify(const void *user, int32_t index, const void *head
     const bs_model *model = user;
     if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
         return BS_ERROR_ARGUMENT;
-    return head_fault(model, index, head) ? BS_ERROR_FORMAT : BS_OK;
+    return head_check(model, index, head, NULL);
 }
 
 void bs_model_stream_source(const bs_model *model, bs_weights *weights)
@@ -24779,77 +25248,89 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 
 /* -------------------------------------------------------------------------------------------------- check */
 
+/* All of it or a failure, from `at` of the record on. */
+static bs_status check_read(const bs_model *model, const bs_model_block *block, uint64_t at, void *buffer, size_t bytes, bs_error *error)
+{
+    const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed", (unsigned long long)bytes,
+                                             (unsigned long long)(block->offset + at));
+}
+
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = bs_source_read(&model->gguf.source, model->blocks[index].offset, head, sizeof head);
-    if (status != BS_OK)
-        return bs_fail(error, status, "the record of block %d could not be read", index);
-    const char *const fault = head_fault(model, index, head);
-    return fault ? bs_fail(error, BS_ERROR_FORMAT, "the record of block %d %s", index, fault) : BS_OK;
+    const bs_status status = check_read(model, &model->blocks[index], 0, head, sizeof head, error);
+    return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
-static bs_status check_crc(const bs_model *model, int32_t index, bs_error *error)
+static bs_status check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    const bs_model_block *block = &model->blocks[index];
     uint8_t piece[512];
     uint32_t crc = 0;
     for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
         const uint64_t left = block->bytes - at;
         const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", index);
+            return status;
         crc = bs_crc32(crc, piece, bytes);
         at += bytes;
     }
     if (crc == block->crc32)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", index, (unsigned)crc,
-                   (unsigned)block->crc32);
+    return bs_fail(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc, (unsigned)block->crc32);
 }
 
-/* Zeros from `at` to `end`, both absolute. */
-static bs_status check_gap(const bs_model *model, int32_t index, uint64_t at, uint64_t end, bs_error *error)
+/* Zeros from `at` to `end` of the record. */
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, uint64_t at, uint64_t end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (at < end) {
         const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, at, piece, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", index);
+            return status;
         if (!bytes_are_zero(piece, bytes))
-            return bs_fail(error, BS_ERROR_FORMAT, "the record of block %d is not zero between its weights", index);
+            return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
+                           (unsigned long long)at, (unsigned long long)(at + bytes));
         at += bytes;
     }
     return BS_OK;
 }
 
-static bs_status check_gaps(const bs_model *model, int32_t index, bs_error *error)
+static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    const bs_model_block *block = &model->blocks[index];
-    uint64_t at = block->offset + BS_MODEL_HEAD_BYTES;
+    uint64_t at = BS_MODEL_HEAD_BYTES;
     bs_status status = BS_OK;
     for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
-        status = check_gap(model, index, at, model->weights[w].offset, error);
-        at = model->weights[w].offset + model->weights[w].bytes;
+        const uint64_t begin = model->weights[w].offset - block->offset;
+        status = check_gap(model, block, at, begin, error);
+        at = begin + model->weights[w].bytes;
     }
-    return status == BS_OK ? check_gap(model, index, at, block->offset + block->bytes, error) : status;
+    return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
+}
+
+/* Version 1 promised neither heads nor zeros. */
+static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    const bool head = block->bytes > 0 && model->version >= 2;
+    bs_status status = head ? check_head(model, index, error) : BS_OK;
+    if (status == BS_OK)
+        status = check_crc(model, block, error);
+    return status == BS_OK && head ? check_gaps(model, block, error) : status;
 }
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
-    bs_status status = BS_OK;
-    for (int32_t i = 0; status == BS_OK && i < model->n_blocks; i++) {
-        const bool head = model->blocks[i].bytes > 0 && model->version >= 2; /* version 1 promised neither head nor zeros */
-        if (head)
-            status = check_head(model, i, error);
-        if (status == BS_OK)
-            status = check_crc(model, i, error);
-        if (status == BS_OK && head)
-            status = check_gaps(model, i, error);
+    for (int32_t i = 0; i < model->n_blocks; i++) {
+        const bs_status status = check_block(model, i, error);
+        if (status != BS_OK) {
+            bs_error_prefix(error, "%s: the record of block %d: ", model->where, i);
+            return status;
+        }
     }
-    return status;
+    return BS_OK;
 }
 /* ==== end src/model_record.c ================================================================== */
 
@@ -24860,13 +25341,6 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
 /* #include "model.h" */
 
 /* ----------------------------------------------------------------------------------------- weights source */
-
-static bool model_text_again(const bs_model *model, uint64_t at, char *text, size_t bytes)
-{
-    bs_cursor cursor;
-    bs_cursor_init(&cursor, &model->gguf.source, at, model->gguf.source.size);
-    return bs_cursor_text(&cursor, text, bytes);
-}
 
 static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight_info *info)
 {
@@ -24886,7 +25360,7 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     for (int32_t i = 0; i < model->n_weights; i++) {
         if (model->weights[i].hash != hash)
             continue;
-        if (!model_text_again(model, model->weights[i].name_at, text, sizeof text))
+        if (bs_gguf_text(&model->gguf, model->weights[i].name_at, text, sizeof text, NULL) != BS_OK)
             return BS_ERROR_IO;
         if (strcmp(text, name) != 0)
             return BS_ERROR_WEIGHTS;
@@ -24930,11 +25404,11 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
-    facts->version = model->version;
-    facts->opset = model->opset;
-    facts->scale = model->scale;
+    facts->version = (int32_t)model->version;
+    facts->opset = (int32_t)model->opset;
+    facts->scale = (int32_t)model->scale;
     facts->nodes = model->n_nodes;
-    facts->values = model->n_values;
+    facts->values = (int32_t)model->n_values;
     facts->blocks = model->n_blocks;
     facts->weights = model->n_weights;
     facts->symbols = model->n_symbols;
@@ -24950,7 +25424,7 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
     /* a graph has room for four operands a node */
     const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
-    const bs_graph_desc desc = {nodes, bs_max_i32(model->n_values, 1), (int32_t)model->text_bytes + 64};
+    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
     return desc;
 }
 
@@ -24966,7 +25440,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->offset = block->offset;
     facts->bytes = block->bytes;
     facts->crc32 = block->crc32;
-    return model_text_again(model, block->name_at, facts->name, sizeof facts->name) ? BS_OK : BS_ERROR_IO;
+    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
@@ -24977,7 +25451,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
     model_weight_info(w, index, info);
     if (block)
         *block = w->block;
-    if (name && !model_text_again(model, w->name_at, name, BS_MAX_WEIGHT_NAME))
+    if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
         return BS_ERROR_IO;
     return BS_OK;
 }
@@ -24988,134 +25462,158 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model.h" */
 
+/* Arrays with one entry a symbol, block, weight or node are read side by side. */
+enum { MODEL_CURSORS = 6 };
+typedef struct model_list { const char *key; bs_gguf_type type; } model_list;
+
 /* What the opening functions share. */
 typedef struct model_open {
     bs_model *model;
     bs_arena *arena;
     bs_error *error;
+    const model_list *lists; /* of the cursors */
+    bs_cursor cursor[MODEL_CURSORS];
+    char name[BS_MAX_WEIGHT_NAME]; /* of the entry read last */
+    int32_t last_tensor;
 } model_open;
 
 /* ------------------------------------------------------------------------------------------ single values */
 
-static bs_status model_fail_key(const model_open *o, const char *key, const char *why)
-{
-    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" %s", key, why);
-}
-
 static bs_status model_text(const model_open *o, const char *key, bool required, char *text, size_t bytes)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    text[0] = 0;
-    if (!found)
-        return required ? model_fail_key(o, key, "is missing") : BS_OK;
-    if (found->is_array || found->type != BS_GGUF_STRING)
-        return model_fail_key(o, key, "is not a string");
+    const bs_gguf_key *found;
     bs_cursor cursor;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_STRING, false, required, &found, o->error);
+    if (status != BS_OK || !found)
+        return status;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : model_fail_key(o, key, "is too long, or not plain ASCII");
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
 }
 
-/* Absent: *number is left as it is. */
-static bs_status model_u32(const model_open *o, const char *key, uint32_t most, int32_t *number)
+/* Of the format, or of the ops: another status than a number out of range. */
+static bs_status model_version(const model_open *o, const char *key, uint32_t most, uint32_t *number)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    if (!found)
-        return BS_OK;
-    if (found->is_array || found->type != BS_GGUF_U32)
-        return model_fail_key(o, key, "is not a u32");
-    bs_cursor cursor;
-    bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    const uint32_t n = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK || n > most)
-        return model_fail_key(o, key, "is out of range");
-    *number = (int32_t)n;
-    return BS_OK;
+    const bs_status status = bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error);
+    if (status != BS_OK || (*number >= 1 && *number <= most))
+        return status;
+    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number, (unsigned)most);
 }
 
 /* What every record's head repeats. */
 static bs_status model_file_id(const model_open *o)
 {
     const char *const key = "brainstorm.file.id";
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    const bs_gguf_key *found;
+    bs_cursor cursor;
     if (o->model->version < 2)
         return BS_OK;
-    if (!found)
-        return model_fail_key(o, key, "is missing");
-    if (found->is_array || found->type != BS_GGUF_U64)
-        return model_fail_key(o, key, "is not a u64");
-    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_U64, false, true, &found, o->error);
+    if (status != BS_OK)
+        return status;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     o->model->file_id = bs_cursor_u64(&cursor);
-    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+    return cursor.status == BS_OK ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
 }
 
-static bs_status model_identity(const model_open *o)
+static bs_status model_identity(model_open *o)
 {
-    char architecture[16];
+    char architecture[32];
     bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "a GGUF file of architecture \"%s\", not a brainstorm model", architecture);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"", architecture);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.version", INT32_MAX, &m->version);
-    if (status == BS_OK && (m->version < 1 || m->version > BS_MODEL_VERSION))
-        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected 1..%d", m->version, BS_MODEL_VERSION);
+        status = model_version(o, "brainstorm.version", BS_MODEL_VERSION, &m->version);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.opset", INT32_MAX, &m->opset);
-    if (status == BS_OK && (m->opset < 1 || m->opset > BS_MODEL_OPSET))
-        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", m->opset,
-                       BS_MODEL_OPSET);
+        status = model_version(o, "brainstorm.opset", BS_MODEL_OPSET, &m->opset);
     return status == BS_OK ? model_file_id(o) : status;
 }
 
-static bs_status model_labels(const model_open *o)
+static bs_status model_labels(model_open *o)
 {
-    bs_status status = model_text(o, "brainstorm.model.name", false, o->model->name, sizeof o->model->name);
+    bs_model *m = o->model;
+    bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.model.scale", 64, &o->model->scale);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.value.count", BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &o->model->n_values);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
 /* ------------------------------------------------------------------------------------------------- arrays */
 
 /* How many elements an array has; an array without elements is not written at all. */
-static bs_status model_count(const model_open *o, const char *key, int32_t most, int32_t *count)
+static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most, int32_t *count)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    *count = 0;
-    if (!found)
-        return BS_OK;
-    if (!found->is_array)
-        return model_fail_key(o, key, "is not an array");
-    if (found->count > (uint64_t)most)
-        return bs_fail(o->error, BS_ERROR_LIMIT, "key \"%s\" has %llu elements, at most %d are supported", key,
-                       (unsigned long long)found->count, most);
-    *count = (int32_t)found->count;
+    const bs_gguf_key *found;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, type, true, least > 0, &found, o->error);
+    const uint64_t n = found ? found->count : 0;
+    if (status != BS_OK)
+        return status;
+    if (n < (uint64_t)least || n > (uint64_t)most)
+        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d .. %d", key,
+                       (unsigned long long)n, least, most);
+    *count = (int32_t)n;
     return BS_OK;
 }
 
-/* A cursor over an array of `count` elements of `type`. */
-static bs_status model_array(const model_open *o, const char *key, bs_gguf_type type, int64_t count, bs_cursor *cursor)
+/* The next cursor runs over an array of `count` elements. */
+static bs_status model_array(model_open *o, const model_list *list, int32_t count, bs_cursor *cursor)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    const bs_gguf_key *found;
+    const bs_status status = bs_gguf_get(&o->model->gguf, list->key, list->type, true, count != 0, &found, o->error);
     bs_gguf_cursor(&o->model->gguf, found, cursor);
-    if (!found && count == 0)
-        return BS_OK;
-    if (!found)
-        return model_fail_key(o, key, "is missing");
-    if (!found->is_array || found->type != (uint32_t)type)
-        return model_fail_key(o, key, "is not an array of the expected type");
-    if (found->count != (uint64_t)count)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %lld", key,
-                       (unsigned long long)found->count, (long long)count);
+    if (status != BS_OK || !found || found->count == (uint64_t)count)
+        return status;
+    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key, (unsigned long long)found->count, count);
+}
+
+static bs_status model_arrays(model_open *o, const model_list *lists, int32_t n_lists, int32_t count)
+{
+    bs_status status = BS_OK;
+    memset(o->cursor, 0, sizeof o->cursor);
+    o->lists = lists;
+    for (int32_t i = 0; status == BS_OK && i < n_lists; i++)
+        status = model_array(o, &lists[i], count, &o->cursor[i]);
+    return status;
+}
+
+/* Whether all that an entry read is there. */
+static bs_status model_was_read(const model_open *o)
+{
+    for (int32_t i = 0; i < MODEL_CURSORS; i++)
+        if (o->cursor[i].status != BS_OK)
+            return bs_cursor_fail(&o->cursor[i], o->error, o->lists[i].key);
     return BS_OK;
 }
 
-static bs_status model_fail_entry(const model_open *o, const char *what, int32_t index, const char *why)
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    return bs_fail(o->error, BS_ERROR_FORMAT, "%s %d %s", what, index, why);
+    const uint64_t left = bs_cursor_left(cursor) / each;
+    return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
+                                       (unsigned long long)left);
+}
+
+/* The name of an entry, from the first of the cursors. */
+static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+{
+    *at = o->cursor[0].at;
+    if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
+        return bs_cursor_fail(&o->cursor[0], o->error, "its name");
+    return o->name[0] || !required ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "its name is empty");
+}
+
+/* Reads `count` entries; the first that fails is named. */
+static bs_status model_entries(model_open *o, const char *what, int32_t count, bs_status (*read)(model_open *, int32_t))
+{
+    for (int32_t i = 0; i < count; i++) {
+        const bs_status status = read(o, i);
+        if (status != BS_OK) {
+            bs_error_prefix(o->error, "%s %d \"%s\": ", what, i, o->name);
+            return status;
+        }
+    }
+    return BS_OK;
 }
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
@@ -25131,169 +25629,130 @@ static void *model_take(const model_open *o, int32_t count, size_t each, bs_stat
 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
-static bs_status model_symbols(const model_open *o)
+static bs_status model_symbol(model_open *o, int32_t index)
 {
-    bs_model *m = o->model;
-    bs_cursor name, maximum;
-    char text[BS_MAX_NAME];
-    bs_status status = model_count(o, "brainstorm.symbol.name", BS_MODEL_MAX_SYMBOLS, &m->n_symbols);
+    bs_model_symbol *symbol = &o->model->symbols[index];
+    bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
+    symbol->maximum = bs_cursor_i64(&o->cursor[1]);
+    o->model->text_bytes += strlen(o->name) + 1;
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.symbol.name", BS_GGUF_STRING, m->n_symbols, &name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.symbol.maximum", BS_GGUF_I64, m->n_symbols, &maximum);
-    for (int32_t i = 0; status == BS_OK && i < m->n_symbols; i++) {
-        m->symbols[i].name_at = name.at;
-        m->symbols[i].maximum = bs_cursor_i64(&maximum);
-        if (!bs_cursor_text(&name, text, sizeof text))
-            return model_fail_entry(o, "symbol", i, "has a bad name");
-        if (maximum.status != BS_OK || m->symbols[i].maximum < 1)
-            return model_fail_entry(o, "symbol", i, "has a bad maximum");
-        m->text_bytes += strlen(text) + 1;
-    }
+        status = model_was_read(o);
+    if (status == BS_OK && symbol->maximum < 1)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more", (long long)symbol->maximum);
     return status;
+}
+
+static bs_status model_symbols(model_open *o)
+{
+    static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING}, {"brainstorm.symbol.maximum", BS_GGUF_I64}};
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
+    if (status == BS_OK)
+        status = model_arrays(o, lists, 2, o->model->n_symbols);
+    return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------- blocks */
 
-typedef struct model_block_cursors {
-    bs_cursor name, first, end, tensor, bytes, crc32;
-} model_block_cursors;
-
-static bs_status model_block_arrays(const model_open *o, model_block_cursors *c)
-{
-    const int32_t n = o->model->n_blocks;
-    bs_status status = model_array(o, "brainstorm.block.name", BS_GGUF_STRING, n, &c->name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.first_node", BS_GGUF_I32, n, &c->first);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.end_node", BS_GGUF_I32, n, &c->end);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.tensor", BS_GGUF_I32, n, &c->tensor);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.bytes", BS_GGUF_U64, n, &c->bytes);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.crc32", BS_GGUF_U32, n, &c->crc32);
-    return status;
-}
-
 /* The record of a block is a whole tensor of bytes; blocks take tensors in order, so none is taken twice. */
-static bs_status model_block_record(const model_open *o, int32_t index, int32_t number, int32_t *last)
+static bs_status model_block_record(model_open *o, bs_model_block *block, int32_t number)
 {
     const bs_gguf *gguf = &o->model->gguf;
-    bs_model_block *block = &o->model->blocks[index];
+    const uint32_t head = bs_model_head_bytes(o->model);
+    const unsigned long long bytes = block->bytes;
     if (number == -1)
-        return block->bytes == 0 ? BS_OK : model_fail_entry(o, "block", index, "has bytes but no tensor");
-    if (number <= *last || (uint32_t)number >= gguf->n_tensors)
-        return model_fail_entry(o, "block", index, "names a tensor that does not exist or is taken");
+        return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
+    if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
+                       (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != block->bytes)
-        return model_fail_entry(o, "block", index, "does not have the bytes of its tensor");
-    if (block->bytes < bs_model_head_bytes(o->model))
-        return model_fail_entry(o, "block", index, "has a record without room for its head");
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+    if (bytes < head)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
-    *last = number;
+    o->last_tensor = number;
     return BS_OK;
 }
 
-static bs_status model_block_read(const model_open *o, model_block_cursors *c, int32_t index, int32_t *last)
+static bs_status model_block(model_open *o, int32_t index)
 {
     bs_model_block *block = &o->model->blocks[index];
-    char text[BS_MAX_NAME];
-    block->name_at = c->name.at;
-    if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "block", index, "has a bad name");
-    o->model->text_bytes += strlen(text) + 1;
-    block->first_node = bs_cursor_i32(&c->first);
-    block->end_node = bs_cursor_i32(&c->end);
-    block->bytes = bs_cursor_u64(&c->bytes);
-    block->crc32 = bs_cursor_u32(&c->crc32);
-    const int32_t tensor = bs_cursor_i32(&c->tensor);
-    if (c->first.status || c->end.status || c->bytes.status || c->crc32.status || c->tensor.status)
-        return model_fail_entry(o, "block", index, "could not be read");
-    const bool whole = block->first_node == 0 && block->end_node == o->model->n_nodes;
-    const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= o->model->n_nodes;
+    const int32_t n = o->model->n_nodes;
+    bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
+    o->model->text_bytes += strlen(o->name) + 1;
+    block->first_node = bs_cursor_i32(&o->cursor[1]);
+    block->end_node = bs_cursor_i32(&o->cursor[2]);
+    const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
+    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->crc32 = bs_cursor_u32(&o->cursor[5]);
+    if (status == BS_OK)
+        status = model_was_read(o);
+    if (status != BS_OK)
+        return status;
+    const bool whole = block->first_node == 0 && block->end_node == n;
+    const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return model_fail_entry(o, "block", index, "has a bad range of nodes");
-    return model_block_record(o, index, tensor, last);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
+                       index ? "some of" : "all:", n);
+    return model_block_record(o, block, tensor);
 }
 
-static bs_status model_blocks(const model_open *o)
+static bs_status model_blocks(model_open *o)
 {
+    static const model_list lists[] = {{"brainstorm.block.name", BS_GGUF_STRING},    {"brainstorm.block.first_node", BS_GGUF_I32},
+                                       {"brainstorm.block.end_node", BS_GGUF_I32},   {"brainstorm.block.tensor", BS_GGUF_I32},
+                                       {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
-    model_block_cursors cursors;
-    int32_t last = -1;
-    bs_status status = model_count(o, "brainstorm.block.name", BS_MAX_BLOCKS, &m->n_blocks);
-    if (status == BS_OK && m->n_blocks == 0)
-        return model_fail_key(o, "brainstorm.block.name", "is missing");
+    o->last_tensor = -1;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MAX_BLOCKS, &m->n_blocks);
     if (status == BS_OK)
-        status = model_block_arrays(o, &cursors);
+        status = model_arrays(o, lists, 6, m->n_blocks);
     if (status == BS_OK)
         m->blocks = model_take(o, m->n_blocks, sizeof *m->blocks, &status);
-    for (int32_t i = 0; status == BS_OK && i < m->n_blocks; i++)
-        status = model_block_read(o, &cursors, i, &last);
-    return status;
+    return status == BS_OK ? model_entries(o, "block", m->n_blocks, model_block) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------ weights */
 
-typedef struct model_weight_cursors {
-    bs_cursor name, block, dtype, rank, dims, offset;
-} model_weight_cursors;
+/* The last of its cursors, over the dimensions of all weights. */
+static const model_list model_dims = {"brainstorm.weight.dims", BS_GGUF_I64};
 
-static bs_status model_weight_arrays(const model_open *o, model_weight_cursors *c)
+static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
 {
-    const int32_t n = o->model->n_weights;
-    int32_t dims = 0;
-    bs_status status = model_count(o, "brainstorm.weight.dims", BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &dims);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.name", BS_GGUF_STRING, n, &c->name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.block", BS_GGUF_I32, n, &c->block);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.dtype", BS_GGUF_I32, n, &c->dtype);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.rank", BS_GGUF_I32, n, &c->rank);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.dims", BS_GGUF_I64, dims, &c->dims);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.offset", BS_GGUF_U64, n, &c->offset);
-    return status;
-}
-
-static bs_status model_weight_shape(const model_open *o, model_weight_cursors *c, int32_t index)
-{
-    bs_model_weight *w = &o->model->weights[index];
-    w->dtype = bs_cursor_i32(&c->dtype);
-    w->rank = bs_cursor_i32(&c->rank);
-    if (c->dtype.status || w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return model_fail_entry(o, "weight", index, "has a type that does not exist");
-    if (c->rank.status || w->rank < 1 || w->rank > BS_MAX_RANK)
-        return model_fail_entry(o, "weight", index, "has a rank outside 1..4");
+    bs_cursor *const dims = &o->cursor[5];
+    if (w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
+    if (w->rank < 1 || w->rank > BS_MAX_RANK)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
     w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
     for (int32_t i = 0; i < w->rank; i++) {
-        w->dim[i] = bs_cursor_i64(&c->dims);
-        if (c->dims.status || w->dim[i] < 1)
-            return model_fail_entry(o, "weight", index, "has a dimension below 1, or none");
+        w->dim[i] = bs_cursor_i64(dims);
+        if (dims->status != BS_OK)
+            return bs_cursor_fail(dims, o->error, model_dims.key);
+        if (w->dim[i] < 1)
+            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
         w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(const model_open *o, model_weight_cursors *c, int32_t index)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
 {
     bs_model *m = o->model;
-    bs_model_weight *w = &m->weights[index];
-    w->block = bs_cursor_i32(&c->block);
-    const uint64_t offset = bs_cursor_u64(&c->offset);
     const int32_t before = index ? w[-1].block : 0;
-    if (c->block.status || w->block < before || w->block >= m->n_blocks)
-        return model_fail_entry(o, "weight", index, "is not in the order of blocks");
+    if (w->block < before || w->block >= m->n_blocks)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
-        return model_fail_entry(o, "weight", index, "does not lie in its block's record");
+    if (offset % 256 != 0 || offset < used)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
+                       (unsigned long long)used);
+    if (bs_add_u64(offset, w->bytes) > block->bytes)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
+                       (unsigned long long)offset, (unsigned long long)block->bytes);
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
@@ -25301,109 +25760,109 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
     return BS_OK;
 }
 
-static bs_status model_weight_read(const model_open *o, model_weight_cursors *c, int32_t index)
+static bs_status model_weight(model_open *o, int32_t index)
 {
-    char text[BS_MAX_WEIGHT_NAME];
     bs_model_weight *w = &o->model->weights[index];
-    w->name_at = c->name.at;
-    if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "weight", index, "has a bad name");
-    w->hash = bs_name_hash(text, strlen(text));
-    const bs_status status = model_weight_shape(o, c, index);
-    return status == BS_OK ? model_weight_place(o, c, index) : status;
+    bs_status status = model_name(o, BS_MAX_WEIGHT_NAME, true, &w->name_at);
+    w->hash = bs_name_hash(o->name, strlen(o->name));
+    w->block = bs_cursor_i32(&o->cursor[1]);
+    w->dtype = bs_cursor_i32(&o->cursor[2]);
+    w->rank = bs_cursor_i32(&o->cursor[3]);
+    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    if (status == BS_OK)
+        status = model_was_read(o);
+    if (status == BS_OK)
+        status = model_weight_shape(o, w);
+    return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
 }
 
-static bs_status model_weights_unique(const model_open *o)
+static bs_status model_weights_unique(model_open *o)
 {
+    const bs_model *m = o->model;
     const size_t mark = o->arena->used;
     bs_status status = BS_OK;
-    uint64_t *hashes = model_take(o, o->model->n_weights, sizeof *hashes, &status);
+    uint64_t twice, *hashes = model_take(o, m->n_weights, sizeof *hashes, &status);
+    o->arena->used = mark;
     if (!hashes)
         return status;
-    for (int32_t i = 0; i < o->model->n_weights; i++)
-        hashes[i] = o->model->weights[i].hash;
-    if (!bs_hashes_unique(hashes, (size_t)o->model->n_weights))
-        status = bs_fail(o->error, BS_ERROR_FORMAT, "a weight's name occurs twice");
-    o->arena->used = mark;
-    return status;
+    for (int32_t i = 0; i < m->n_weights; i++)
+        hashes[i] = m->weights[i].hash;
+    if (bs_hashes_unique(hashes, (size_t)m->n_weights, &twice))
+        return BS_OK;
+    const bs_model_weight *w = m->weights;
+    while (w->hash != twice)
+        w++;
+    status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
+    return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
 }
 
-static bs_status model_weights(const model_open *o)
+static bs_status model_weights(model_open *o)
 {
+    static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING}, {"brainstorm.weight.block", BS_GGUF_I32},
+                                       {"brainstorm.weight.dtype", BS_GGUF_I32},   {"brainstorm.weight.rank", BS_GGUF_I32},
+                                       {"brainstorm.weight.offset", BS_GGUF_U64}};
     bs_model *m = o->model;
-    model_weight_cursors cursors;
-    bs_status status = model_count(o, "brainstorm.weight.name", BS_MODEL_MAX_WEIGHTS, &m->n_weights);
+    int32_t n_dims = 0;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_WEIGHTS, &m->n_weights);
     if (status == BS_OK)
-        status = model_weight_arrays(o, &cursors);
+        status = model_count(o, model_dims.key, model_dims.type, 0, BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &n_dims);
+    if (status == BS_OK)
+        status = model_arrays(o, lists, 5, m->n_weights);
+    if (status == BS_OK)
+        status = model_array(o, &model_dims, n_dims, &o->cursor[5]);
     if (status == BS_OK)
         m->weights = model_take(o, m->n_weights, sizeof *m->weights, &status);
-    for (int32_t i = 0; status == BS_OK && i < m->n_weights; i++)
-        status = model_weight_read(o, &cursors, i);
-    if (status == BS_OK && bs_cursor_left(&cursors.dims) != 0)
-        return model_fail_key(o, "brainstorm.weight.dims", "has more dimensions than its weights");
+    if (status == BS_OK)
+        status = model_entries(o, "weight", m->n_weights, model_weight);
+    if (status == BS_OK)
+        status = bs_model_used_up(&o->cursor[5], model_dims.key, sizeof(int64_t), o->error);
     return status == BS_OK ? model_weights_unique(o) : status;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-static bs_status model_node_arrays(const model_open *o)
+/* The arrays are what they should be; walks find them again by their names. */
+static bs_status model_node_arrays(model_open *o)
 {
-    static const struct { const char *key; bs_gguf_type type; } arrays[] = {
-        {"brainstorm.node.op", BS_GGUF_STRING},       {"brainstorm.node.name", BS_GGUF_STRING},
-        {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
-        {"brainstorm.node.block", BS_GGUF_I32},
-    };
-    bs_cursor cursor;
-    bs_status status = model_count(o, "brainstorm.node.op", BS_MODEL_MAX_NODES, &o->model->n_nodes);
-    if (status == BS_OK && o->model->n_nodes == 0)
-        return model_fail_key(o, "brainstorm.node.op", "is missing");
-    for (size_t i = 0; status == BS_OK && i < sizeof arrays / sizeof *arrays; i++)
-        status = model_array(o, arrays[i].key, arrays[i].type, o->model->n_nodes, &cursor);
-    return status;
-}
-
-static bs_status model_node_lists(const model_open *o, int32_t *n_params)
-{
-    bs_cursor cursor;
-    bs_status status = model_count(o, "brainstorm.node.inputs", BS_MODEL_MAX_OPERANDS, &o->model->n_operands);
+    static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},        {"brainstorm.node.name", BS_GGUF_STRING},
+                                       {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
+                                       {"brainstorm.node.block", BS_GGUF_I32}};
+    bs_model *m = o->model;
+    int32_t n_params;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_NODES, &m->n_nodes);
     if (status == BS_OK)
-        status = model_count(o, "brainstorm.node.params", BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, n_params);
+        status = model_arrays(o, lists, 5, m->n_nodes);
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.node.inputs", BS_GGUF_I32, o->model->n_operands, &cursor);
+        status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.node.params", BS_GGUF_I32, *n_params, &cursor);
+        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
     return status;
 }
 
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the text of the graph is counted. */
-static bs_status model_nodes(const model_open *o)
+static bs_status model_nodes(model_open *o)
 {
     bs_model *m = o->model;
     bs_model_walk walk;
     bs_model_node node;
-    int32_t n_params = 0;
-    bs_status status = model_node_lists(o, &n_params);
-    if (status != BS_OK)
-        return status;
     bs_model_walk_begin(m, &walk);
     for (int32_t i = 0; i < m->n_nodes; i++) {
-        status = bs_model_walk_next(&walk, &node, o->error);
+        const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
         m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
     }
-    if (bs_cursor_left(&walk.in) || bs_cursor_left(&walk.param))
-        return bs_fail(o->error, BS_ERROR_FORMAT, "there are more inputs or parameters than nodes account for");
-    return BS_OK;
+    const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
+    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
-    bs_status (*const parts[])(const model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
-                                                      model_blocks, model_weights, model_nodes};
-    const model_open open = {model, arena, error};
+    bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
+                                                model_blocks, model_weights, model_nodes};
+    model_open open = {.model = model, .arena = arena, .error = error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)
         status = parts[i](&open);
@@ -25417,22 +25876,31 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
  * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
 /* #include "model.h" */
 
-/* A model without a source. NULL when it does not fit. */
-static bs_model *model_create(bs_arena *arena, bs_error *error)
+/* A model without a source, that messages call `where`: of a long path the end. NULL when it does not fit. */
+static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the arena is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for %s is NULL", where);
         return NULL;
     }
+    const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
         bs_fail_arena(error, arena, sizeof *model, "a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
+    memcpy(model->where, length > most ? where + length - most : where, length > most ? most : length);
     model->stream_file = -1;
     model->stream_alignment = 1;
     return model;
+}
+
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error)
+{
+    if (status != BS_OK)
+        bs_error_prefix(error, "%s: ", model->where);
+    return status;
 }
 
 /* Gives everything back on failure. */
@@ -25441,7 +25909,7 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
     bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
     if (status == BS_OK)
         status = bs_model_index(model, arena, error);
-    if (status == BS_OK)
+    if (bs_model_at_file(model, status, error) == BS_OK)
         return model;
     bs_model_close(model);
     arena->used = mark;
@@ -25452,11 +25920,11 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
 {
     const size_t mark = arena ? arena->used : 0;
     if (!data) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the model's memory is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
     const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, "memory", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
 
@@ -25464,11 +25932,11 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
 {
     const size_t mark = arena ? arena->used : 0;
     if (!reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the reader is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
     const bs_source source = {NULL, *reader, reader->size};
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, "reader", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
 
@@ -25510,18 +25978,19 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "opening a model takes a path and a platform with files");
+    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
+        !p->file_open || !p->file_read || !p->file_close || !path) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, path, error);
     if (!model)
         return NULL;
     bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
     model->file = p->file_open(p->user, path, &source.size);
     if (model->file < 0) {
         arena->used = mark;
-        bs_fail(error, BS_ERROR_IO, "the model file \"%.128s\" cannot be opened", path);
+        bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
         return NULL;
     }
     model->platform = p;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1ba4e217c427e70ae2f3894a14563ee97db9fd4e79c53e362439515c22409aed
+ * sha256 of the parts: 292ce6f4a6de28a55be0e3ed8d5cb3d2b6e94011107c5d0eb69fcbb24a038d12
  */
 #include "brainstorm.h"
 
@@ -74,6 +74,13 @@ extern "C" {
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
+/* ==== begin src/debug.h ======================================================================= */
+/* debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
+ * Relies on base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
+ * whatever comes from outside is checked in every build, and answered with an error. */
+#ifndef BS_DEBUG_H
+#define BS_DEBUG_H
+
 /* ==== begin src/base.h ======================================================================== */
 /* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
  * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
@@ -137,6 +144,8 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
@@ -151,6 +160,27 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base.h ========================================================================== */
+
+/* Objects begin with one of these while they live. */
+#define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
+#define BS_MARK_PLAN 0x50525342u
+#define BS_MARK_SESSION 0x53525342u
+
+#if defined(BS_DEBUG)
+#undef NDEBUG /* asked for by name */
+#include <assert.h>
+#define BS_DEBUG_CHECK(condition) assert(condition)
+
+static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+}
+#else
+#define BS_DEBUG_CHECK(condition) ((void)0)
+#endif
+
+#endif
+/* ==== end src/debug.h ========================================================================= */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -232,40 +262,47 @@ typedef struct bs_router_info {
 #define BS_MAX_DIMS 512
 
 struct bs_graph {
+    uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
+    const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
 
-/* Records the first failure of building; later ones are ignored. Returns false always. */
+/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
+ * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
 const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes);
+/* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
 static inline const char *bs_node_name(const bs_node *node)
 {
-    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+    return node->params ? *(const char *const *)node->params : "";
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
@@ -458,8 +495,8 @@ const char *bs_protocol_name(bs_protocol protocol);
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
-/* Whether a state_write or state_append of this state is there already. */
-bool bs_state_is_written(const bs_graph *graph, int32_t state);
+/* Operand 0 is a state that nothing writes yet; else refuses. */
+bool bs_infer_state(bs_infer *infer);
 
 /* Segments (structure_segment.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
@@ -574,16 +611,19 @@ typedef struct bs_plan_unit {
     uint64_t prepared_bytes;
 } bs_plan_unit;
 
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
 #define BS_MAX_REGIONS 128
 #define BS_MAX_PARTS 512
 
 struct bs_plan {
+    uint32_t mark;
     const bs_graph *graph;
     bs_plan_desc desc;
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    int32_t max_instrs, max_parts;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -591,12 +631,12 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part parts[BS_MAX_PARTS];
+    bs_part *parts;           /* [max_parts] */
     int32_t region_domain[BS_MAX_REGIONS];
-    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units, max_stage_units;
+    int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
@@ -6529,7 +6569,7 @@ __device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, con
         bs_cu_choose(r, row, k, best, bs_cu_score(x, best));
         sum += bs_cu_score(x, best);
     }
-    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && k < count; k++)
+    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
         r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
 }
 
@@ -8237,7 +8277,7 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
                        (int)CUDART_VERSION);
     }
     if (index < 0 || index >= count)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "CUDA device %d does not exist: there are %d", index, count);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_desc.index: there is no CUDA device %d, expected 0 .. %d", index, count - 1);
     return BS_OK;
 }
 
@@ -8287,7 +8327,7 @@ static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *
 {
 #ifdef BS_NO_CUBLAS
     (void)d, (void)bytes;
-    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)");
+    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
 #else
     void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
     if (!workspace)
@@ -8464,8 +8504,8 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (c.used <= s->layout.session_bytes)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes, %llu were planned", (unsigned long long)c.used,
-                   (unsigned long long)s->layout.session_bytes);
+    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
+                   (unsigned long long)c.used);
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -8830,17 +8870,25 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     return status;
 }
 
-static bool bs_cu_answer_is_sound(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, const int32_t *chosen, float *gates)
+/* Before the callback is asked. */
+static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, bs_error *error)
+{
+    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
+        if (isnan(static_cast<const float *>(scores->data)[i]))
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name, (int)(i / scores->width),
+                           (int)(i % scores->width));
+    return BS_OK;
+}
+
+static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates, bs_error *error)
 {
     for (int32_t r = 0; r < rows; r++) {
         gates[r] = 1.0f;
         if (chosen[r] < -1 || chosen[r] >= desc->paths)
-            return false;
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d", desc->name, r, chosen[r],
+                           desc->paths - 1);
     }
-    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
-        if (isnan(static_cast<const float *>(scores->data)[i]))
-            return false;
-    return true;
+    return BS_OK;
 }
 
 /* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
@@ -8857,16 +8905,16 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     int32_t first, rows;
     float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
-    if (!c->callbacks[l->callback].function)
-        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (status != BS_OK || rows == 0)
         return status;
+    if (!c->callbacks[l->callback].function)
+        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (step->n_in > 1)
         status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
     if (status == BS_OK && step->n_in > 1)
         memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
     if (status == BS_OK && isnan(knob))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": %s", info->desc->name, bs_status_text(BS_ERROR_DATA));
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", info->desc->name);
     if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
@@ -8880,11 +8928,15 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
     float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
     memset(chosen, 0xff, 4 * (size_t)rows);
-    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
-    if (status == BS_OK && !bs_cu_answer_is_sound(info->desc, &view, rows, chosen, gates))
-        status = BS_ERROR_DATA;
+    status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
-        return bs_fail(error, status, "route \"%s\": %s", info->desc->name, bs_status_text(status));
+        return status;
+    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (status != BS_OK)
+        return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
+    status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
+    if (status != BS_OK)
+        return status;
     status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
                          "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;

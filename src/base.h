@@ -60,6 +60,8 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);

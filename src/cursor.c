@@ -24,45 +24,60 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
 {
+    memset(cursor, 0, sizeof *cursor - sizeof cursor->window);
     cursor->source = source;
     cursor->at = at;
     cursor->end = end;
-    cursor->status = at <= end && end <= source->size ? BS_OK : BS_ERROR_FORMAT;
-    cursor->window_at = 0;
-    cursor->window_bytes = 0;
 }
 
-static bool cursor_fail(bs_cursor *c, bs_status status)
+/* The first failure: all reads look at the status before. */
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
-    if (c->status == BS_OK)
-        c->status = status;
-    return false;
+    c->status = status;
+    c->fault = fault;
+    c->wanted = wanted;
+}
+
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
+{
+    const unsigned long long at = cursor->at, wanted = cursor->wanted;
+    if (cursor->status == BS_ERROR_IO)
+        return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
+    if (cursor->fault == BS_FAULT_LONG)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
+    if (cursor->fault == BS_FAULT_ASCII)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
+    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
+                   (unsigned long long)bs_cursor_left(cursor));
 }
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    return c->status == BS_OK && (bytes <= c->end - c->at || cursor_fail(c, BS_ERROR_FORMAT));
+    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    return c->status == BS_OK;
 }
 
-/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. */
+static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
+{
+    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
+    if (status != BS_OK)
+        cursor_fail(c, status, BS_FAULT_END, bytes);
+    return status == BS_OK;
+}
+
+/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
 static bool cursor_fill(bs_cursor *c, uint64_t bytes)
 {
-    if (c->at >= c->window_at && c->at + bytes <= c->window_at + c->window_bytes)
+    if (c->at + bytes <= c->window_at + c->window_bytes)
         return true;
-    const uint64_t left = c->end - c->at;
+    const uint64_t left = bs_cursor_left(c);
     const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
-    const bs_status status = bs_source_read(c->source, c->at, c->window, ahead);
-    if (status != BS_OK)
-        return cursor_fail(c, status);
+    if (!cursor_read(c, c->window, ahead))
+        return false;
     c->window_at = c->at;
     c->window_bytes = (uint32_t)ahead;
     return true;
-}
-
-static bool cursor_direct(bs_cursor *c, void *target, uint64_t bytes)
-{
-    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK || cursor_fail(c, status);
 }
 
 bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
@@ -70,7 +85,7 @@ bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
     if (!cursor_has(cursor, bytes))
         return false;
     if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
-        if (!cursor_direct(cursor, target, bytes))
+        if (!cursor_read(cursor, target, bytes))
             return false;
     } else {
         if (!cursor_fill(cursor, bytes))
@@ -116,15 +131,15 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     const uint64_t length = bs_cursor_u64(cursor);
     if (cursor->status != BS_OK)
         return false;
-    if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT);
-    if (!bs_cursor_take(cursor, text, length))
+    cursor->most = bytes - 1;
+    if (length >= bytes) {
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
         return false;
-    text[length] = 0;
-    if (text_is_plain(text, length))
-        return true;
-    text[0] = 0;
-    return cursor_fail(cursor, BS_ERROR_FORMAT);
+    }
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
+    text[cursor->status == BS_OK ? length : 0] = 0;
+    return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -151,17 +166,17 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 }
 
 /* Heap sort: no recursion, no bad inputs. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count)
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
     for (size_t i = count / 2; i-- > 0;)
         hash_sift(hashes, i, count);
-    for (size_t n = count; n > 1; n--) {
+    for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];
-        hashes[n - 1] = largest;
+        hashes[n - 1] = *twice = largest;
         hash_sift(hashes, 0, n - 1);
-        if (n < count && hashes[n - 1] == hashes[n])
+        if (n < count && largest == hashes[n])
             return false;
     }
-    return count < 2 || hashes[0] != hashes[1];
+    return true;
 }

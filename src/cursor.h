@@ -17,16 +17,22 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 #define BS_CURSOR_BYTES 128
 
+/* What a read failed of, when it was not the storage. */
+typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
+
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
 typedef struct bs_cursor {
     const bs_source *source;
     uint64_t at, end;
     bs_status status;
+    bs_cursor_fault fault;
+    uint64_t wanted, most; /* bytes that the read that failed asked for; a text's limit */
     uint32_t window_bytes;
     uint64_t window_at;
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
+/* at <= end <= the source's size */
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
 bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
 bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
@@ -36,14 +42,16 @@ static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_curs
 static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
+/* Says why this cursor failed, of `what`. */
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
 static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
 /* FNV-1a over a name, 64 bits. */
 uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal. Two names of one hash count as duplicates: a file that contrives such a pair only
+/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that contrives such a pair only
  * hurts itself. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count);
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif

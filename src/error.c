@@ -55,9 +55,24 @@ bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
     return false;
 }
 
+void bs_error_prefix(bs_error *error, const char *format, ...)
+{
+    if (!error)
+        return;
+    va_list arguments;
+    char message[sizeof error->message];
+    memcpy(message, error->message, sizeof message);
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    const size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used, "%s", message);
+}
+
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
 {
     const uint64_t available = arena ? arena->size - arena->used : 0;
+    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
     const char *name = arena && arena->name ? arena->name : "?";
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);

@@ -9,11 +9,13 @@
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node)
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
-    if (status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status))
+    const bool first = status != BS_OK && atomic_compare_exchange_strong(&s->status, &expected, (int)status);
+    if (first)
         atomic_store(&s->failed_node, node);
+    return first;
 }
 
 /* ---------------------------------------------------------------------------------------------- one kernel */
@@ -255,7 +257,8 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
-    bs_exec_fail(c->session, status, i->node);
+    if (bs_exec_fail(c->session, status, i->node))
+        c->session->fault = c->fault;
     if (status != BS_OK)
         return;
     open_paths(c, router);

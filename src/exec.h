@@ -5,8 +5,8 @@
 
 #include "session.h"
 
-/* The first failure of a run stays; BS_OK is none. */
-void bs_exec_fail(bs_session *s, bs_status status, int32_t node);
+/* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
+bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
 void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Rows of one call of it. */

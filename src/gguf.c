@@ -4,30 +4,22 @@
 
 /* --------------------------------------------------------------------------------------------------- pass */
 
-/* State of the one pass. `what` says where in the header we are, for the message when it ends early. */
+/* State of the one pass. `name` and `index` say which record it is at, for messages. */
 typedef struct gguf_pass {
     bs_gguf *gguf;
     bs_cursor cursor;
     bs_error *error;
-    const char *what;
     uint32_t index;
     uint64_t *hashes; /* of names, for the check on duplicates */
+    char name[BS_GGUF_MAX_KEY_BYTES + 1];
 } gguf_pass;
 
-static bs_status gguf_fail_read(gguf_pass *p)
+/* Puts the record in front of what is wrong with it. */
+static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what)
 {
-    const bs_status status = p->cursor.status;
-    if (status == BS_ERROR_IO)
-        return bs_fail(p->error, status, "reading %s %u failed at byte %llu", p->what, (unsigned)p->index,
-                       (unsigned long long)p->cursor.at);
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%s %u is malformed or runs over the end, at byte %llu", p->what,
-                   (unsigned)p->index, (unsigned long long)p->cursor.at);
-}
-
-static bs_status gguf_fail_here(gguf_pass *p, const char *why)
-{
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%s %u %s, at byte %llu", p->what, (unsigned)p->index, why,
-                   (unsigned long long)p->cursor.at);
+    if (status != BS_OK)
+        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, (unsigned)p->index, p->name);
+    return status;
 }
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
@@ -45,9 +37,9 @@ static bs_status gguf_version(gguf_pass *p)
 {
     const uint32_t version = bs_cursor_u32(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF version");
     if ((version & 0xffff) == 0 && version != 0)
-        return bs_fail(p->error, BS_ERROR_VERSION, "the file is big-endian");
+        return bs_fail(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
     if (version != 3)
         return bs_fail(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
     return BS_OK;
@@ -58,9 +50,10 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 {
     const uint64_t n = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
     if (n > bs_cursor_left(&p->cursor) / least_bytes)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into the file", (unsigned long long)n, what);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
+                       (unsigned long long)p->gguf->source.size);
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -71,9 +64,8 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 static bs_status gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    p->what = "GGUF header";
     if (!bs_cursor_take(&p->cursor, magic, 4))
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
     bs_status status = gguf_version(p);
@@ -86,21 +78,14 @@ static bs_status gguf_header(gguf_pass *p)
 
 /* --------------------------------------------------------------------------------------------------- keys */
 
-static uint32_t gguf_type_bytes(uint32_t type)
-{
-    static const uint8_t bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < BS_GGUF_TYPE_COUNT ? bytes[type] : 0;
-}
-
 static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
-    const uint32_t bytes = gguf_type_bytes(key->type);
-    if (bytes)
-        return bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes)) ? BS_OK : gguf_fail_read(p);
-    for (uint64_t i = 0; i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        if (!bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor)))
-            return gguf_fail_read(p);
-    return BS_OK;
+    static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
+    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
+        there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
+    return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
 }
 
 static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
@@ -113,60 +98,67 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
         key->count = bs_cursor_u64(&p->cursor);
     }
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its type");
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return gguf_fail_here(p, "has a type that does not exist");
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type, BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
-        return gguf_fail_here(p, "is an array of arrays, which is not supported");
+        return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
     key->at = p->cursor.at;
     const bs_status status = gguf_skip_elements(p, key);
     key->end = p->cursor.at;
     return status;
 }
 
+/* Of a key or a tensor: p->name. */
+static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *hash)
+{
+    *at = p->cursor.at;
+    if (!bs_cursor_text(&p->cursor, p->name, bytes))
+        return bs_cursor_fail(&p->cursor, p->error, "its name");
+    if (!p->name[0])
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
+    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    return BS_OK;
+}
+
 static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
 {
-    char name[BS_GGUF_MAX_KEY_BYTES + 1];
-    if (!bs_cursor_text(&p->cursor, name, sizeof name))
-        return gguf_fail_read(p);
-    if (!name[0])
-        return gguf_fail_here(p, "has no name");
-    key->hash = bs_name_hash(name, strlen(name));
-    p->hashes[p->index] = key->hash;
-    return gguf_value(p, key);
+    const bs_status status = gguf_name(p, sizeof p->name, &key->name_at, &key->hash);
+    return status == BS_OK ? gguf_value(p, key) : status;
+}
+
+/* One that has the hash of another before or behind it. */
+static bs_status gguf_fail_twice(gguf_pass *p, uint64_t name_at, const char *what)
+{
+    const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
+    return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
 }
 
 static bs_status gguf_keys(gguf_pass *p)
 {
-    p->what = "key";
+    uint64_t twice;
+    bs_gguf_key *const keys = p->gguf->keys;
     for (p->index = 0; p->index < p->gguf->n_keys; p->index++) {
-        const bs_status status = gguf_key(p, &p->gguf->keys[p->index]);
+        const bs_status status = gguf_at_record(p, gguf_key(p, &keys[p->index]), "key");
         if (status != BS_OK)
             return status;
     }
-    if (!bs_hashes_unique(p->hashes, p->gguf->n_keys))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "a key occurs twice");
-    return BS_OK;
+    if (bs_hashes_unique(p->hashes, p->gguf->n_keys, &twice))
+        return BS_OK;
+    p->index = 0;
+    while (keys[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, keys[p->index].name_at, "keys");
 }
 
 static bs_status gguf_alignment(gguf_pass *p)
 {
-    const bs_gguf_key *key = bs_gguf_find(p->gguf, "general.alignment");
-    p->gguf->alignment = 32;
-    if (!key)
-        return BS_OK;
-    if (key->is_array || key->type != BS_GGUF_U32)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "general.alignment is not a u32");
-    bs_cursor cursor;
-    bs_gguf_cursor(p->gguf, key, &cursor);
-    const uint64_t n = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK)
-        return bs_fail(p->error, cursor.status, "general.alignment could not be read");
-    if (n < 8 || n > BS_GGUF_MAX_ALIGNMENT || (n & (n - 1)) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "general.alignment is %llu, expected a power of two from 8 to %d",
-                       (unsigned long long)n, BS_GGUF_MAX_ALIGNMENT);
+    uint32_t n = 32;
+    const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
+    if (status == BS_OK && (n & (n - 1)) != 0)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
     p->gguf->alignment = n;
-    return BS_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -191,18 +183,17 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->rank = bs_cursor_u32(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its rank");
     if (tensor->rank < 1 || tensor->rank > 4)
-        return gguf_fail_here(p, "has a rank outside 1..4");
-    for (uint32_t i = 0; i < 4; i++)
-        tensor->dim[i] = i < tensor->rank ? bs_cursor_u64(&p->cursor) : 1;
-    if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
     tensor->bytes = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        if (tensor->dim[i] == 0 || tensor->dim[i] > INT64_MAX)
-            return gguf_fail_here(p, "has a dimension that is zero or beyond 2^63");
-        tensor->bytes = bs_mul_u64(tensor->bytes, tensor->dim[i]);
+        const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
+        if (p->cursor.status != BS_OK)
+            return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
+        if (n == 0 || n > INT64_MAX)
+            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
+        tensor->bytes = bs_mul_u64(tensor->bytes, n);
     }
     return BS_OK;
 }
@@ -210,50 +201,56 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
+    tensor->offset = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
+        return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "tensor %u has type %u, which is not one of the plain types",
-                       (unsigned)p->index, (unsigned)tensor->type);
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
     tensor->bytes = bs_mul_u64(tensor->bytes, each);
-    if (tensor->bytes > p->gguf->source.size)
-        return gguf_fail_here(p, "is larger than the file");
-    return BS_OK;
-}
-
-static bs_status gguf_tensor_name(gguf_pass *p, bs_gguf_tensor *tensor)
-{
-    char name[BS_GGUF_MAX_NAME_BYTES + 1];
-    tensor->name_at = p->cursor.at;
-    if (!bs_cursor_text(&p->cursor, name, sizeof name))
-        return gguf_fail_read(p);
-    if (!name[0])
-        return gguf_fail_here(p, "has no name");
-    p->hashes[p->index] = bs_name_hash(name, strlen(name));
     return BS_OK;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, uint64_t *running)
 {
-    tensor->offset = bs_cursor_u64(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return gguf_fail_read(p);
-    if (tensor->offset != *running)
-        return gguf_fail_here(p, "does not start where the one before it ends");
-    *running = bs_add_u64(*running, bs_add_u64(tensor->bytes, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1));
-    return *running <= p->gguf->source.size ? BS_OK : gguf_fail_here(p, "ends beyond the file");
+    const uint64_t wanted = *running, pad = p->gguf->alignment - 1, size = p->gguf->source.size;
+    if (tensor->offset != wanted)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
+                       (unsigned long long)tensor->offset, (unsigned long long)wanted);
+    *running = bs_add_u64(wanted, bs_add_u64(tensor->bytes, pad) & ~pad);
+    if (tensor->bytes <= size && *running <= size)
+        return BS_OK;
+    return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
+                   (unsigned long long)tensor->bytes, (unsigned long long)wanted, (unsigned long long)size);
 }
 
 static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
 {
-    bs_status status = gguf_tensor_name(p, tensor);
+    bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
     if (status == BS_OK)
         status = gguf_tensor_shape(p, tensor);
     if (status == BS_OK)
         status = gguf_tensor_type(p, tensor);
     return status == BS_OK ? gguf_tensor_place(p, tensor, running) : status;
+}
+
+/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
+static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+{
+    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
+    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
+    uint8_t piece[512];
+    for (uint64_t bytes = 0; at < end; at += bytes) {
+        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
+        for (uint64_t i = 0; i < bytes; i++)
+            if (piece[i] != 0)
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+    }
+    return BS_OK;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
@@ -264,23 +261,29 @@ static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
     if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
                        (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
-    for (uint32_t i = 0; i < gguf->n_tensors; i++)
+    bs_status status = gguf_padding(p, p->cursor.at);
+    for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
         gguf->tensors[i].offset += gguf->data;
-    return BS_OK;
+        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+    }
+    return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
 {
-    uint64_t running = 0;
-    p->what = "tensor";
+    uint64_t running = 0, twice;
+    bs_gguf_tensor *const tensors = p->gguf->tensors;
     for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
-        const bs_status status = gguf_tensor(p, &p->gguf->tensors[p->index], &running);
+        const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
         if (status != BS_OK)
             return status;
     }
-    if (!bs_hashes_unique(p->hashes, p->gguf->n_tensors))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "a tensor's name occurs twice");
-    return gguf_data(p, running);
+    if (bs_hashes_unique(p->hashes, p->gguf->n_tensors, &twice))
+        return gguf_data(p, running);
+    p->index = 0;
+    while (tensors[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, tensors[p->index].name_at, "tensors");
 }
 
 /* --------------------------------------------------------------------------------------------------- open */
@@ -340,6 +343,48 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
         if (gguf->keys[i].hash == hash)
             return &gguf->keys[i];
     return NULL;
+}
+
+static const char *gguf_type_name(uint32_t type)
+{
+    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
+                                                      "u64", "i64", "f64"};
+    return names[type];
+}
+
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error)
+{
+    static const char of[2][10] = {"", "array of "};
+    const bs_gguf_key *found = *key = bs_gguf_find(gguf, name);
+    if (found ? found->type == (uint32_t)type && found->is_array == is_array : !required)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %s%s, expected %s%s", name, found ? of[found->is_array] : "",
+                   found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
+}
+
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error)
+{
+    const bs_gguf_key *key;
+    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(gguf, name, BS_GGUF_U32, false, required, &key, error);
+    if (status != BS_OK || !key)
+        return status;
+    bs_gguf_cursor(gguf, key, &cursor);
+    *number = bs_cursor_u32(&cursor);
+    if (cursor.status != BS_OK)
+        return bs_cursor_fail(&cursor, error, name);
+    if (*number >= least && *number <= most)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
+}
+
+bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error)
+{
+    bs_cursor cursor;
+    bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, error, "a name that was read before");
 }
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)

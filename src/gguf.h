@@ -23,7 +23,7 @@ typedef enum bs_gguf_type {
 
 /* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
 typedef struct bs_gguf_key {
-    uint64_t hash;
+    uint64_t hash, name_at; /* of its name; the string's length included */
     uint64_t at, end;
     uint64_t count;   /* elements of an array; 1 */
     uint32_t type;    /* of the value, or of an array's elements */
@@ -31,7 +31,7 @@ typedef struct bs_gguf_key {
 } bs_gguf_key;
 
 typedef struct bs_gguf_tensor {
-    uint64_t name_at; /* of the string, its length included */
+    uint64_t hash, name_at;
     uint64_t offset;  /* absolute in the file */
     uint64_t bytes;   /* without padding */
     uint64_t dim[4];  /* fastest-varying first */
@@ -55,7 +55,15 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
 
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
+/* The same, refused when it is of another type, or required and missing. */
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error);
+/* A u32 within least .. most. Absent and not required: *number stays. */
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error);
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
+/* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
+bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error);
 
 #endif

@@ -6,8 +6,8 @@
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands;
-    uint64_t at_nodes, at_values, at_operands, at_text, bytes;
+    int32_t nodes, values, text, operands, domains;
+    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
 } bs_graph_layout;
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
@@ -21,10 +21,12 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
     if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
         return false;
     l->operands = l->nodes * 4;
+    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
     l->at_nodes = bs_align_u64(sizeof(bs_graph));
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
     l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_text = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
+    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
     l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
     return true;
 }
@@ -45,14 +47,17 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
         return NULL;
     memset(memory, 0, (size_t)l.bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
+    g->mark = BS_MARK_GRAPH;
     g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
     g->values = (bs_value_info *)(void *)(memory + l.at_values);
     g->operands = (int32_t *)(void *)(memory + l.at_operands);
+    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
     g->text = (char *)(memory + l.at_text);
     g->max_nodes = l.nodes;
     g->max_values = l.values;
     g->max_text = l.text;
     g->max_operands = l.operands;
+    g->max_domains = l.domains;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -62,21 +67,34 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments)
 {
+    bs_error *error = &graph->error;
+    int used = 0;
     if (graph->status != BS_OK)
         return false;
+    memset(error, 0, sizeof *error);
+    graph->status = error->status = status;
+    if (graph->adding) {
+        const char *name = graph->adding_name, *quote = *name ? "\"" : "";
+        used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "", quote, name, quote);
+    }
+    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
+    return false;
+}
+
+bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    memset(&graph->error, 0, sizeof graph->error);
-    graph->status = graph->error.status = status;
-    vsnprintf(graph->error.message, sizeof graph->error.message, format, arguments);
+    bs_graph_fail_as(graph, status, format, arguments);
     va_end(arguments);
     return false;
 }
 
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
     if (graph->status != BS_OK && error)
@@ -134,22 +152,23 @@ static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
 /* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
 #define BS_DIM_LIMIT ((int64_t)1 << 30)
 
-static bool dim_in_range(bs_graph *g, int64_t n, const char *what)
-{
-    if (n >= 1 && n <= BS_DIM_LIMIT)
-        return true;
-    return bs_graph_fail(g, BS_ERROR_SHAPE, "%s is %lld, expected 1 .. 2^30", what, (long long)n);
-}
+static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
 
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 {
     const bs_dim_info dim = {BS_DIM_CONST, -1, 0, 0, 0, n, 0};
-    return dim_in_range(graph, n, "a dimension") ? dim_intern(graph, &dim) : -1;
+    if (dim_in_range(n))
+        return dim_intern(graph, &dim);
+    bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
+    return -1;
 }
 
-static bs_dim_id dim_fail(bs_graph *g, int64_t mul, int64_t add, int64_t div)
+static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    bs_graph_fail(g, BS_ERROR_SHAPE, "a dimension cannot be derived: (x%lld + %lld) / %lld", (long long)mul, (long long)add, (long long)div);
+    char text[96];
+    bs_graph_fail(g, BS_ERROR_SHAPE,
+                  "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+                  bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
     return -1;
 }
 
@@ -167,12 +186,16 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (parent < 0 || parent >= graph->n_dims || mul < 1 || div < 1 || mul > BS_DIM_LIMIT || div > BS_DIM_LIMIT ||
-        add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
-        return dim_fail(graph, mul, add, div);
-    const bs_dim_info *p = &graph->dims[parent];
-    if (p->kind == BS_DIM_DERIVED && p->div == 1)
-        return bs_dim_derive(graph, p->parent, p->mul * mul, p->add * mul + add, div);
+    const bs_dim_info *p;
+    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
+        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+            return dim_fail(graph, parent, mul, add, div);
+        p = &graph->dims[parent];
+        if (p->kind != BS_DIM_DERIVED || p->div != 1)
+            break;
+        add += p->add * mul;
+        mul *= p->mul;
+    }
     const int64_t common = dim_divisor(dim_divisor(mul, add), div);
     mul /= common;
     add /= common;
@@ -180,8 +203,8 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
     if (mul == 1 && add == 0 && div == 1)
         return parent;
     const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
-    if (!dim_in_range(graph, maximum, "a derived dimension"))
-        return -1;
+    if (!dim_in_range(maximum))
+        return dim_fail(graph, parent, mul, add, div);
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
     const bs_dim_info dim = {BS_DIM_DERIVED, parent, mul, add, div, maximum, 0};
@@ -194,19 +217,29 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
 
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
 {
-    if (!graph || graph->status != BS_OK || !dim_in_range(graph, maximum, "the maximum of a symbol"))
+    if (!graph || graph->status != BS_OK)
         return 0;
+    if (!dim_in_range(maximum)) {
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "",
+                      (long long)maximum);
+        return 0;
+    }
     const char *text = bs_graph_text(graph, name);
     const bs_dim_info dim = {BS_DIM_SYMBOL, -1, 0, 0, 0, maximum, (int32_t)(text - graph->text)};
     const bs_dim_id id = dim_intern(graph, &dim);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
 
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
+{
+    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
+}
+
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
 {
-    if (dim >= BS_DIM_TABLE && dim - BS_DIM_TABLE < graph->n_dims)
+    if (dim >= BS_DIM_TABLE)
         return (bs_dim_id)(dim - BS_DIM_TABLE);
-    if (dim >= BS_DIM_UPTO && dim < BS_DIM_TABLE) {
+    if (dim >= BS_DIM_UPTO) {
         const bs_dim symbol = bs_symbol(graph, "", dim - BS_DIM_UPTO);
         return symbol ? (bs_dim_id)(symbol - BS_DIM_TABLE) : -1;
     }
@@ -217,58 +250,16 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
 {
     if (!graph || graph->status != BS_OK)
         return 0;
-    const bs_dim_id parent = bs_dim_resolve(graph, symbol);
+    graph->adding = "bs_times";
+    graph->adding_name = "";
+    if (factor < 1)
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
+    if (!bs_dim_is_known(graph, symbol))
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol", (long long)symbol);
+    const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
     const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
+    graph->adding = NULL;
     return id < 0 ? 0 : BS_DIM_TABLE + id;
-}
-
-/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
-static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
-{
-    const bs_dim_info *parent = &g->dims[dim->parent];
-    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
-    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
-    char factor[24] = "";
-    if (mul != 1)
-        snprintf(factor, sizeof factor, "%lld", mul);
-    if (add == 0 && div == 1)
-        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
-    else if (div == 1)
-        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
-    else
-        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
-}
-
-const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
-{
-    if (d < 0 || d >= graph->n_dims) {
-        snprintf(buffer, bytes, "?");
-        return buffer;
-    }
-    const bs_dim_info *dim = &graph->dims[d];
-    const long long maximum = (long long)dim->maximum;
-    if (dim->kind == BS_DIM_CONST)
-        snprintf(buffer, bytes, "%lld", maximum);
-    else if (dim->kind == BS_DIM_SYMBOL)
-        snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
-    else
-        derived_text(graph, dim, buffer, bytes);
-    return buffer;
-}
-
-const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
-{
-    size_t used = 0;
-    buffer[0] = 0;
-    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
-        char dim[64];
-        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
-                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
-        used = n < 0 ? bytes : bs_add_u64(used, (uint64_t)n);
-    }
-    if (used + 2 <= bytes)
-        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
-    return buffer;
 }
 
 bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
@@ -288,8 +279,8 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
             d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
             return i;
     }
-    if (graph->n_domains == BS_MAX_DOMAINS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", BS_MAX_DOMAINS);
+    if (graph->n_domains == graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
         return -1;
     }
     bs_domain *d = &graph->domains[graph->n_domains];
@@ -303,13 +294,14 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in)
 {
     if (n_in < op->min_in || n_in > op->max_in)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "%s takes %d..%d operands, not %d", op->name, op->min_in, op->max_in, n_in);
+        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes (bs_graph_desc.max_nodes)", g->max_nodes);
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes,
+                             g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
-        const bool none = in[i] == 0 && op->flags & BS_OP_STRUCTURAL && op->flags & BS_OP_VARIADIC;
+        const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
-            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d of %s is value %d, which does not exist", i, op->name, in[i]);
+            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
     }
     return true;
 }
@@ -321,10 +313,10 @@ static bool operands_agree(bs_graph *g, const bs_infer *infer)
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
+        char a[112], b[112];
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN,
-                                 "%s \"%s\": operand %d belongs to domain %d, operand 0 to domain %d; scatter or gather it first",
-                                 infer->op->name, infer->name, i, d, first);
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first", i,
+                                 bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
     }
     return true;
 }
@@ -376,13 +368,12 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
         uint64_t elements = 1;
-        for (int32_t d = 0; d < out->rank; d++) {
-            if (out->dims[d] < 0)
-                return bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": dimension %d cannot be told", infer->op->name, infer->name, d);
+        char shape[128];
+        for (int32_t d = 0; d < out->rank; d++)
             elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        }
-        if (out->rank < 0 || out->rank > BS_MAX_RANK || elements > (uint64_t)1 << 40)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": the result is too large", infer->op->name, infer->name);
+        if (elements > (uint64_t)1 << 40)
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
+                                 bs_value_text(g, out, shape, sizeof shape));
     }
     return true;
 }
@@ -390,12 +381,16 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int32_t n_in, const void *params)
 {
     const bs_op *op = bs_op_get(op_index);
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph || graph->status != BS_OK)
         return NULL;
     if (!op) {
         bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", op_index);
         return NULL;
     }
+    const char *name = params ? *(const char *const *)params : NULL;
+    graph->adding = op->name;
+    graph->adding_name = name ? name : "";
     if (!operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
@@ -403,12 +398,9 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!op->infer(&infer) || graph->status != BS_OK) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "%s \"%s\" cannot take these operands", op->name, infer.name);
+    if (!op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
         return NULL;
-    }
-    if (!outputs_sound(graph, &infer))
-        return NULL;
+    graph->adding = NULL;
 
     bs_node *node = &graph->nodes[graph->n_nodes];
     memset(node, 0, sizeof *node);
@@ -421,7 +413,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     node->params = copy;
     node->router = infer.router;
     node->path = infer.path;
-    node->domain = infer.n_out > 0 ? infer.out[0].domain : n_in > 0 && in[0] ? graph->values[in[0]].domain : 0;
+    node->domain = infer.n_out > 0 ? infer.out[0].domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
     for (int32_t i = 0; i < infer.n_out; i++) {
@@ -437,7 +429,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
 bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params)
 {
     const bs_node *node = bs_graph_add(graph, op, in, n_in, params);
-    const bs_value value = {node && node->n_out > 0 ? node->first_out : 0};
+    const bs_value value = {node ? node->first_out : 0};
     return value;
 }
 
@@ -448,7 +440,7 @@ void bs_block_begin(bs_graph *graph, const char *name)
     if (!graph || graph->status != BS_OK)
         return;
     if (graph->n_blocks == BS_MAX_BLOCKS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d blocks", BS_MAX_BLOCKS);
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": more than %d blocks", name ? name : "", BS_MAX_BLOCKS - 1);
         return;
     }
     bs_block *block = &graph->blocks[graph->n_blocks];

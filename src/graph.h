@@ -4,7 +4,7 @@
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
-#include "base.h"
+#include "debug.h"
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -86,40 +86,47 @@ typedef struct bs_router_info {
 #define BS_MAX_DIMS 512
 
 struct bs_graph {
+    uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t current_block;
+    const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
+    bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info dims[BS_MAX_DIMS];
-    bs_domain domains[BS_MAX_DOMAINS];
     bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
     bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
 };
 
-/* Records the first failure of building; later ones are ignored. Returns false always. */
+/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
+ * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
 const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes);
+/* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
 static inline const char *bs_node_name(const bs_node *node)
 {
-    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+    return node->params ? *(const char *const *)node->params : "";
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */

@@ -2,134 +2,158 @@
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 #include "model.h"
 
+/* Arrays with one entry a symbol, block, weight or node are read side by side. */
+enum { MODEL_CURSORS = 6 };
+typedef struct model_list { const char *key; bs_gguf_type type; } model_list;
+
 /* What the opening functions share. */
 typedef struct model_open {
     bs_model *model;
     bs_arena *arena;
     bs_error *error;
+    const model_list *lists; /* of the cursors */
+    bs_cursor cursor[MODEL_CURSORS];
+    char name[BS_MAX_WEIGHT_NAME]; /* of the entry read last */
+    int32_t last_tensor;
 } model_open;
 
 /* ------------------------------------------------------------------------------------------ single values */
 
-static bs_status model_fail_key(const model_open *o, const char *key, const char *why)
-{
-    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" %s", key, why);
-}
-
 static bs_status model_text(const model_open *o, const char *key, bool required, char *text, size_t bytes)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    text[0] = 0;
-    if (!found)
-        return required ? model_fail_key(o, key, "is missing") : BS_OK;
-    if (found->is_array || found->type != BS_GGUF_STRING)
-        return model_fail_key(o, key, "is not a string");
+    const bs_gguf_key *found;
     bs_cursor cursor;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_STRING, false, required, &found, o->error);
+    if (status != BS_OK || !found)
+        return status;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : model_fail_key(o, key, "is too long, or not plain ASCII");
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
 }
 
-/* Absent: *number is left as it is. */
-static bs_status model_u32(const model_open *o, const char *key, uint32_t most, int32_t *number)
+/* Of the format, or of the ops: another status than a number out of range. */
+static bs_status model_version(const model_open *o, const char *key, uint32_t most, uint32_t *number)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    if (!found)
-        return BS_OK;
-    if (found->is_array || found->type != BS_GGUF_U32)
-        return model_fail_key(o, key, "is not a u32");
-    bs_cursor cursor;
-    bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    const uint32_t n = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK || n > most)
-        return model_fail_key(o, key, "is out of range");
-    *number = (int32_t)n;
-    return BS_OK;
+    const bs_status status = bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error);
+    if (status != BS_OK || (*number >= 1 && *number <= most))
+        return status;
+    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number, (unsigned)most);
 }
 
 /* What every record's head repeats. */
 static bs_status model_file_id(const model_open *o)
 {
     const char *const key = "brainstorm.file.id";
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    const bs_gguf_key *found;
+    bs_cursor cursor;
     if (o->model->version < 2)
         return BS_OK;
-    if (!found)
-        return model_fail_key(o, key, "is missing");
-    if (found->is_array || found->type != BS_GGUF_U64)
-        return model_fail_key(o, key, "is not a u64");
-    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_U64, false, true, &found, o->error);
+    if (status != BS_OK)
+        return status;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     o->model->file_id = bs_cursor_u64(&cursor);
-    return cursor.status == BS_OK ? BS_OK : model_fail_key(o, key, "could not be read");
+    return cursor.status == BS_OK ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
 }
 
-static bs_status model_identity(const model_open *o)
+static bs_status model_identity(model_open *o)
 {
-    char architecture[16];
+    char architecture[32];
     bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "a GGUF file of architecture \"%s\", not a brainstorm model", architecture);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"", architecture);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.version", INT32_MAX, &m->version);
-    if (status == BS_OK && (m->version < 1 || m->version > BS_MODEL_VERSION))
-        return bs_fail(o->error, BS_ERROR_VERSION, "model file version %d, expected 1..%d", m->version, BS_MODEL_VERSION);
+        status = model_version(o, "brainstorm.version", BS_MODEL_VERSION, &m->version);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.opset", INT32_MAX, &m->opset);
-    if (status == BS_OK && (m->opset < 1 || m->opset > BS_MODEL_OPSET))
-        return bs_fail(o->error, BS_ERROR_VERSION, "the file needs op set %d, this library knows 1..%d", m->opset,
-                       BS_MODEL_OPSET);
+        status = model_version(o, "brainstorm.opset", BS_MODEL_OPSET, &m->opset);
     return status == BS_OK ? model_file_id(o) : status;
 }
 
-static bs_status model_labels(const model_open *o)
+static bs_status model_labels(model_open *o)
 {
-    bs_status status = model_text(o, "brainstorm.model.name", false, o->model->name, sizeof o->model->name);
+    bs_model *m = o->model;
+    bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.model.scale", 64, &o->model->scale);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
     if (status == BS_OK)
-        status = model_u32(o, "brainstorm.value.count", BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &o->model->n_values);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
 /* ------------------------------------------------------------------------------------------------- arrays */
 
 /* How many elements an array has; an array without elements is not written at all. */
-static bs_status model_count(const model_open *o, const char *key, int32_t most, int32_t *count)
+static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most, int32_t *count)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
-    *count = 0;
-    if (!found)
-        return BS_OK;
-    if (!found->is_array)
-        return model_fail_key(o, key, "is not an array");
-    if (found->count > (uint64_t)most)
-        return bs_fail(o->error, BS_ERROR_LIMIT, "key \"%s\" has %llu elements, at most %d are supported", key,
-                       (unsigned long long)found->count, most);
-    *count = (int32_t)found->count;
+    const bs_gguf_key *found;
+    const bs_status status = bs_gguf_get(&o->model->gguf, key, type, true, least > 0, &found, o->error);
+    const uint64_t n = found ? found->count : 0;
+    if (status != BS_OK)
+        return status;
+    if (n < (uint64_t)least || n > (uint64_t)most)
+        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d .. %d", key,
+                       (unsigned long long)n, least, most);
+    *count = (int32_t)n;
     return BS_OK;
 }
 
-/* A cursor over an array of `count` elements of `type`. */
-static bs_status model_array(const model_open *o, const char *key, bs_gguf_type type, int64_t count, bs_cursor *cursor)
+/* The next cursor runs over an array of `count` elements. */
+static bs_status model_array(model_open *o, const model_list *list, int32_t count, bs_cursor *cursor)
 {
-    const bs_gguf_key *found = bs_gguf_find(&o->model->gguf, key);
+    const bs_gguf_key *found;
+    const bs_status status = bs_gguf_get(&o->model->gguf, list->key, list->type, true, count != 0, &found, o->error);
     bs_gguf_cursor(&o->model->gguf, found, cursor);
-    if (!found && count == 0)
-        return BS_OK;
-    if (!found)
-        return model_fail_key(o, key, "is missing");
-    if (!found->is_array || found->type != (uint32_t)type)
-        return model_fail_key(o, key, "is not an array of the expected type");
-    if (found->count != (uint64_t)count)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %lld", key,
-                       (unsigned long long)found->count, (long long)count);
+    if (status != BS_OK || !found || found->count == (uint64_t)count)
+        return status;
+    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key, (unsigned long long)found->count, count);
+}
+
+static bs_status model_arrays(model_open *o, const model_list *lists, int32_t n_lists, int32_t count)
+{
+    bs_status status = BS_OK;
+    memset(o->cursor, 0, sizeof o->cursor);
+    o->lists = lists;
+    for (int32_t i = 0; status == BS_OK && i < n_lists; i++)
+        status = model_array(o, &lists[i], count, &o->cursor[i]);
+    return status;
+}
+
+/* Whether all that an entry read is there. */
+static bs_status model_was_read(const model_open *o)
+{
+    for (int32_t i = 0; i < MODEL_CURSORS; i++)
+        if (o->cursor[i].status != BS_OK)
+            return bs_cursor_fail(&o->cursor[i], o->error, o->lists[i].key);
     return BS_OK;
 }
 
-static bs_status model_fail_entry(const model_open *o, const char *what, int32_t index, const char *why)
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    return bs_fail(o->error, BS_ERROR_FORMAT, "%s %d %s", what, index, why);
+    const uint64_t left = bs_cursor_left(cursor) / each;
+    return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
+                                       (unsigned long long)left);
+}
+
+/* The name of an entry, from the first of the cursors. */
+static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+{
+    *at = o->cursor[0].at;
+    if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
+        return bs_cursor_fail(&o->cursor[0], o->error, "its name");
+    return o->name[0] || !required ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "its name is empty");
+}
+
+/* Reads `count` entries; the first that fails is named. */
+static bs_status model_entries(model_open *o, const char *what, int32_t count, bs_status (*read)(model_open *, int32_t))
+{
+    for (int32_t i = 0; i < count; i++) {
+        const bs_status status = read(o, i);
+        if (status != BS_OK) {
+            bs_error_prefix(o->error, "%s %d \"%s\": ", what, i, o->name);
+            return status;
+        }
+    }
+    return BS_OK;
 }
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
@@ -145,169 +169,130 @@ static void *model_take(const model_open *o, int32_t count, size_t each, bs_stat
 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
-static bs_status model_symbols(const model_open *o)
+static bs_status model_symbol(model_open *o, int32_t index)
 {
-    bs_model *m = o->model;
-    bs_cursor name, maximum;
-    char text[BS_MAX_NAME];
-    bs_status status = model_count(o, "brainstorm.symbol.name", BS_MODEL_MAX_SYMBOLS, &m->n_symbols);
+    bs_model_symbol *symbol = &o->model->symbols[index];
+    bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
+    symbol->maximum = bs_cursor_i64(&o->cursor[1]);
+    o->model->text_bytes += strlen(o->name) + 1;
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.symbol.name", BS_GGUF_STRING, m->n_symbols, &name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.symbol.maximum", BS_GGUF_I64, m->n_symbols, &maximum);
-    for (int32_t i = 0; status == BS_OK && i < m->n_symbols; i++) {
-        m->symbols[i].name_at = name.at;
-        m->symbols[i].maximum = bs_cursor_i64(&maximum);
-        if (!bs_cursor_text(&name, text, sizeof text))
-            return model_fail_entry(o, "symbol", i, "has a bad name");
-        if (maximum.status != BS_OK || m->symbols[i].maximum < 1)
-            return model_fail_entry(o, "symbol", i, "has a bad maximum");
-        m->text_bytes += strlen(text) + 1;
-    }
+        status = model_was_read(o);
+    if (status == BS_OK && symbol->maximum < 1)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more", (long long)symbol->maximum);
     return status;
+}
+
+static bs_status model_symbols(model_open *o)
+{
+    static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING}, {"brainstorm.symbol.maximum", BS_GGUF_I64}};
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
+    if (status == BS_OK)
+        status = model_arrays(o, lists, 2, o->model->n_symbols);
+    return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------- blocks */
 
-typedef struct model_block_cursors {
-    bs_cursor name, first, end, tensor, bytes, crc32;
-} model_block_cursors;
-
-static bs_status model_block_arrays(const model_open *o, model_block_cursors *c)
-{
-    const int32_t n = o->model->n_blocks;
-    bs_status status = model_array(o, "brainstorm.block.name", BS_GGUF_STRING, n, &c->name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.first_node", BS_GGUF_I32, n, &c->first);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.end_node", BS_GGUF_I32, n, &c->end);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.tensor", BS_GGUF_I32, n, &c->tensor);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.bytes", BS_GGUF_U64, n, &c->bytes);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.block.crc32", BS_GGUF_U32, n, &c->crc32);
-    return status;
-}
-
 /* The record of a block is a whole tensor of bytes; blocks take tensors in order, so none is taken twice. */
-static bs_status model_block_record(const model_open *o, int32_t index, int32_t number, int32_t *last)
+static bs_status model_block_record(model_open *o, bs_model_block *block, int32_t number)
 {
     const bs_gguf *gguf = &o->model->gguf;
-    bs_model_block *block = &o->model->blocks[index];
+    const uint32_t head = bs_model_head_bytes(o->model);
+    const unsigned long long bytes = block->bytes;
     if (number == -1)
-        return block->bytes == 0 ? BS_OK : model_fail_entry(o, "block", index, "has bytes but no tensor");
-    if (number <= *last || (uint32_t)number >= gguf->n_tensors)
-        return model_fail_entry(o, "block", index, "names a tensor that does not exist or is taken");
+        return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
+    if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
+                       (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != block->bytes)
-        return model_fail_entry(o, "block", index, "does not have the bytes of its tensor");
-    if (block->bytes < bs_model_head_bytes(o->model))
-        return model_fail_entry(o, "block", index, "has a record without room for its head");
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+    if (bytes < head)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
-    *last = number;
+    o->last_tensor = number;
     return BS_OK;
 }
 
-static bs_status model_block_read(const model_open *o, model_block_cursors *c, int32_t index, int32_t *last)
+static bs_status model_block(model_open *o, int32_t index)
 {
     bs_model_block *block = &o->model->blocks[index];
-    char text[BS_MAX_NAME];
-    block->name_at = c->name.at;
-    if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "block", index, "has a bad name");
-    o->model->text_bytes += strlen(text) + 1;
-    block->first_node = bs_cursor_i32(&c->first);
-    block->end_node = bs_cursor_i32(&c->end);
-    block->bytes = bs_cursor_u64(&c->bytes);
-    block->crc32 = bs_cursor_u32(&c->crc32);
-    const int32_t tensor = bs_cursor_i32(&c->tensor);
-    if (c->first.status || c->end.status || c->bytes.status || c->crc32.status || c->tensor.status)
-        return model_fail_entry(o, "block", index, "could not be read");
-    const bool whole = block->first_node == 0 && block->end_node == o->model->n_nodes;
-    const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= o->model->n_nodes;
+    const int32_t n = o->model->n_nodes;
+    bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
+    o->model->text_bytes += strlen(o->name) + 1;
+    block->first_node = bs_cursor_i32(&o->cursor[1]);
+    block->end_node = bs_cursor_i32(&o->cursor[2]);
+    const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
+    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->crc32 = bs_cursor_u32(&o->cursor[5]);
+    if (status == BS_OK)
+        status = model_was_read(o);
+    if (status != BS_OK)
+        return status;
+    const bool whole = block->first_node == 0 && block->end_node == n;
+    const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return model_fail_entry(o, "block", index, "has a bad range of nodes");
-    return model_block_record(o, index, tensor, last);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
+                       index ? "some of" : "all:", n);
+    return model_block_record(o, block, tensor);
 }
 
-static bs_status model_blocks(const model_open *o)
+static bs_status model_blocks(model_open *o)
 {
+    static const model_list lists[] = {{"brainstorm.block.name", BS_GGUF_STRING},    {"brainstorm.block.first_node", BS_GGUF_I32},
+                                       {"brainstorm.block.end_node", BS_GGUF_I32},   {"brainstorm.block.tensor", BS_GGUF_I32},
+                                       {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
-    model_block_cursors cursors;
-    int32_t last = -1;
-    bs_status status = model_count(o, "brainstorm.block.name", BS_MAX_BLOCKS, &m->n_blocks);
-    if (status == BS_OK && m->n_blocks == 0)
-        return model_fail_key(o, "brainstorm.block.name", "is missing");
+    o->last_tensor = -1;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MAX_BLOCKS, &m->n_blocks);
     if (status == BS_OK)
-        status = model_block_arrays(o, &cursors);
+        status = model_arrays(o, lists, 6, m->n_blocks);
     if (status == BS_OK)
         m->blocks = model_take(o, m->n_blocks, sizeof *m->blocks, &status);
-    for (int32_t i = 0; status == BS_OK && i < m->n_blocks; i++)
-        status = model_block_read(o, &cursors, i, &last);
-    return status;
+    return status == BS_OK ? model_entries(o, "block", m->n_blocks, model_block) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------ weights */
 
-typedef struct model_weight_cursors {
-    bs_cursor name, block, dtype, rank, dims, offset;
-} model_weight_cursors;
+/* The last of its cursors, over the dimensions of all weights. */
+static const model_list model_dims = {"brainstorm.weight.dims", BS_GGUF_I64};
 
-static bs_status model_weight_arrays(const model_open *o, model_weight_cursors *c)
+static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
 {
-    const int32_t n = o->model->n_weights;
-    int32_t dims = 0;
-    bs_status status = model_count(o, "brainstorm.weight.dims", BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &dims);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.name", BS_GGUF_STRING, n, &c->name);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.block", BS_GGUF_I32, n, &c->block);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.dtype", BS_GGUF_I32, n, &c->dtype);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.rank", BS_GGUF_I32, n, &c->rank);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.dims", BS_GGUF_I64, dims, &c->dims);
-    if (status == BS_OK)
-        status = model_array(o, "brainstorm.weight.offset", BS_GGUF_U64, n, &c->offset);
-    return status;
-}
-
-static bs_status model_weight_shape(const model_open *o, model_weight_cursors *c, int32_t index)
-{
-    bs_model_weight *w = &o->model->weights[index];
-    w->dtype = bs_cursor_i32(&c->dtype);
-    w->rank = bs_cursor_i32(&c->rank);
-    if (c->dtype.status || w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return model_fail_entry(o, "weight", index, "has a type that does not exist");
-    if (c->rank.status || w->rank < 1 || w->rank > BS_MAX_RANK)
-        return model_fail_entry(o, "weight", index, "has a rank outside 1..4");
+    bs_cursor *const dims = &o->cursor[5];
+    if (w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
+    if (w->rank < 1 || w->rank > BS_MAX_RANK)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
     w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
     for (int32_t i = 0; i < w->rank; i++) {
-        w->dim[i] = bs_cursor_i64(&c->dims);
-        if (c->dims.status || w->dim[i] < 1)
-            return model_fail_entry(o, "weight", index, "has a dimension below 1, or none");
+        w->dim[i] = bs_cursor_i64(dims);
+        if (dims->status != BS_OK)
+            return bs_cursor_fail(dims, o->error, model_dims.key);
+        if (w->dim[i] < 1)
+            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
         w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(const model_open *o, model_weight_cursors *c, int32_t index)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
 {
     bs_model *m = o->model;
-    bs_model_weight *w = &m->weights[index];
-    w->block = bs_cursor_i32(&c->block);
-    const uint64_t offset = bs_cursor_u64(&c->offset);
     const int32_t before = index ? w[-1].block : 0;
-    if (c->block.status || w->block < before || w->block >= m->n_blocks)
-        return model_fail_entry(o, "weight", index, "is not in the order of blocks");
+    if (w->block < before || w->block >= m->n_blocks)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (c->offset.status || offset % 256 != 0 || offset < used || bs_add_u64(offset, w->bytes) > block->bytes)
-        return model_fail_entry(o, "weight", index, "does not lie in its block's record");
+    if (offset % 256 != 0 || offset < used)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
+                       (unsigned long long)used);
+    if (bs_add_u64(offset, w->bytes) > block->bytes)
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
+                       (unsigned long long)offset, (unsigned long long)block->bytes);
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
@@ -315,109 +300,109 @@ static bs_status model_weight_place(const model_open *o, model_weight_cursors *c
     return BS_OK;
 }
 
-static bs_status model_weight_read(const model_open *o, model_weight_cursors *c, int32_t index)
+static bs_status model_weight(model_open *o, int32_t index)
 {
-    char text[BS_MAX_WEIGHT_NAME];
     bs_model_weight *w = &o->model->weights[index];
-    w->name_at = c->name.at;
-    if (!bs_cursor_text(&c->name, text, sizeof text) || !text[0])
-        return model_fail_entry(o, "weight", index, "has a bad name");
-    w->hash = bs_name_hash(text, strlen(text));
-    const bs_status status = model_weight_shape(o, c, index);
-    return status == BS_OK ? model_weight_place(o, c, index) : status;
+    bs_status status = model_name(o, BS_MAX_WEIGHT_NAME, true, &w->name_at);
+    w->hash = bs_name_hash(o->name, strlen(o->name));
+    w->block = bs_cursor_i32(&o->cursor[1]);
+    w->dtype = bs_cursor_i32(&o->cursor[2]);
+    w->rank = bs_cursor_i32(&o->cursor[3]);
+    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    if (status == BS_OK)
+        status = model_was_read(o);
+    if (status == BS_OK)
+        status = model_weight_shape(o, w);
+    return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
 }
 
-static bs_status model_weights_unique(const model_open *o)
+static bs_status model_weights_unique(model_open *o)
 {
+    const bs_model *m = o->model;
     const size_t mark = o->arena->used;
     bs_status status = BS_OK;
-    uint64_t *hashes = model_take(o, o->model->n_weights, sizeof *hashes, &status);
+    uint64_t twice, *hashes = model_take(o, m->n_weights, sizeof *hashes, &status);
+    o->arena->used = mark;
     if (!hashes)
         return status;
-    for (int32_t i = 0; i < o->model->n_weights; i++)
-        hashes[i] = o->model->weights[i].hash;
-    if (!bs_hashes_unique(hashes, (size_t)o->model->n_weights))
-        status = bs_fail(o->error, BS_ERROR_FORMAT, "a weight's name occurs twice");
-    o->arena->used = mark;
-    return status;
+    for (int32_t i = 0; i < m->n_weights; i++)
+        hashes[i] = m->weights[i].hash;
+    if (bs_hashes_unique(hashes, (size_t)m->n_weights, &twice))
+        return BS_OK;
+    const bs_model_weight *w = m->weights;
+    while (w->hash != twice)
+        w++;
+    status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
+    return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
 }
 
-static bs_status model_weights(const model_open *o)
+static bs_status model_weights(model_open *o)
 {
+    static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING}, {"brainstorm.weight.block", BS_GGUF_I32},
+                                       {"brainstorm.weight.dtype", BS_GGUF_I32},   {"brainstorm.weight.rank", BS_GGUF_I32},
+                                       {"brainstorm.weight.offset", BS_GGUF_U64}};
     bs_model *m = o->model;
-    model_weight_cursors cursors;
-    bs_status status = model_count(o, "brainstorm.weight.name", BS_MODEL_MAX_WEIGHTS, &m->n_weights);
+    int32_t n_dims = 0;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_WEIGHTS, &m->n_weights);
     if (status == BS_OK)
-        status = model_weight_arrays(o, &cursors);
+        status = model_count(o, model_dims.key, model_dims.type, 0, BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &n_dims);
+    if (status == BS_OK)
+        status = model_arrays(o, lists, 5, m->n_weights);
+    if (status == BS_OK)
+        status = model_array(o, &model_dims, n_dims, &o->cursor[5]);
     if (status == BS_OK)
         m->weights = model_take(o, m->n_weights, sizeof *m->weights, &status);
-    for (int32_t i = 0; status == BS_OK && i < m->n_weights; i++)
-        status = model_weight_read(o, &cursors, i);
-    if (status == BS_OK && bs_cursor_left(&cursors.dims) != 0)
-        return model_fail_key(o, "brainstorm.weight.dims", "has more dimensions than its weights");
+    if (status == BS_OK)
+        status = model_entries(o, "weight", m->n_weights, model_weight);
+    if (status == BS_OK)
+        status = bs_model_used_up(&o->cursor[5], model_dims.key, sizeof(int64_t), o->error);
     return status == BS_OK ? model_weights_unique(o) : status;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-static bs_status model_node_arrays(const model_open *o)
+/* The arrays are what they should be; walks find them again by their names. */
+static bs_status model_node_arrays(model_open *o)
 {
-    static const struct { const char *key; bs_gguf_type type; } arrays[] = {
-        {"brainstorm.node.op", BS_GGUF_STRING},       {"brainstorm.node.name", BS_GGUF_STRING},
-        {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
-        {"brainstorm.node.block", BS_GGUF_I32},
-    };
-    bs_cursor cursor;
-    bs_status status = model_count(o, "brainstorm.node.op", BS_MODEL_MAX_NODES, &o->model->n_nodes);
-    if (status == BS_OK && o->model->n_nodes == 0)
-        return model_fail_key(o, "brainstorm.node.op", "is missing");
-    for (size_t i = 0; status == BS_OK && i < sizeof arrays / sizeof *arrays; i++)
-        status = model_array(o, arrays[i].key, arrays[i].type, o->model->n_nodes, &cursor);
-    return status;
-}
-
-static bs_status model_node_lists(const model_open *o, int32_t *n_params)
-{
-    bs_cursor cursor;
-    bs_status status = model_count(o, "brainstorm.node.inputs", BS_MODEL_MAX_OPERANDS, &o->model->n_operands);
+    static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},        {"brainstorm.node.name", BS_GGUF_STRING},
+                                       {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
+                                       {"brainstorm.node.block", BS_GGUF_I32}};
+    bs_model *m = o->model;
+    int32_t n_params;
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_NODES, &m->n_nodes);
     if (status == BS_OK)
-        status = model_count(o, "brainstorm.node.params", BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, n_params);
+        status = model_arrays(o, lists, 5, m->n_nodes);
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.node.inputs", BS_GGUF_I32, o->model->n_operands, &cursor);
+        status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
-        status = model_array(o, "brainstorm.node.params", BS_GGUF_I32, *n_params, &cursor);
+        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
     return status;
 }
 
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the text of the graph is counted. */
-static bs_status model_nodes(const model_open *o)
+static bs_status model_nodes(model_open *o)
 {
     bs_model *m = o->model;
     bs_model_walk walk;
     bs_model_node node;
-    int32_t n_params = 0;
-    bs_status status = model_node_lists(o, &n_params);
-    if (status != BS_OK)
-        return status;
     bs_model_walk_begin(m, &walk);
     for (int32_t i = 0; i < m->n_nodes; i++) {
-        status = bs_model_walk_next(&walk, &node, o->error);
+        const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
         m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
     }
-    if (bs_cursor_left(&walk.in) || bs_cursor_left(&walk.param))
-        return bs_fail(o->error, BS_ERROR_FORMAT, "there are more inputs or parameters than nodes account for");
-    return BS_OK;
+    const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
+    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
-    bs_status (*const parts[])(const model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
-                                                      model_blocks, model_weights, model_nodes};
-    const model_open open = {model, arena, error};
+    bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
+                                                model_blocks, model_weights, model_nodes};
+    model_open open = {.model = model, .arena = arena, .error = error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)
         status = parts[i](&open);

@@ -49,23 +49,27 @@ struct bs_model {
     int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
     uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
     bool buffered; /* stream_file is left alone */
+    char where[48]; /* in front of messages: the end of the file's path, "memory", "reader" */
     char name[BS_MAX_NAME];
     uint64_t file_id;
-    int32_t version, opset, scale;
-    int32_t n_nodes, n_values, n_operands, n_blocks, n_weights, n_symbols;
+    uint32_t version, opset, scale, n_values;
+    int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
     bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
 };
 
-/* One stored node, decoded. */
+/* One stored node, decoded; what it has no parameters for is 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
     int32_t in[BS_MAX_PATHS + 1];
     int32_t params[BS_MODEL_MAX_PARAMS];
     char name[BS_MAX_NAME];
 } bs_model_node;
+
+/* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
 
 /* Seven cursors that walk the arrays of nodes abreast. */
 typedef struct bs_model_walk {
@@ -81,6 +85,9 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
 
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+
+/* Puts the file in front of a message. Returns `status`. */
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
 
 /* Fills in the streaming half of a source, if the file can be streamed. */
 void bs_model_stream_source(const bs_model *model, bs_weights *weights);

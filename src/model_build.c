@@ -23,43 +23,50 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk->index = -1;
 }
 
-static bool walk_list(bs_cursor *counts, bs_cursor *list, int32_t most, int32_t *count, int32_t *target)
+/* The list of one node: as many numbers as the next count says. */
+static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what, int32_t most, int32_t *count, int32_t *target, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
-    if (counts->status != BS_OK || *count < 0 || *count > most)
-        return false;
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target);
+    if (counts->status != BS_OK)
+        return bs_cursor_fail(counts, error, what);
+    if (*count < 0 || *count > most)
+        return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     char op[BS_MAX_NAME];
-    if (!bs_cursor_text(&walk->op, op, sizeof op))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: the op's name is malformed", walk->index);
     if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its name is malformed", walk->index);
+        return bs_cursor_fail(&walk->name, error, "its name");
+    if (!bs_cursor_text(&walk->op, op, sizeof op))
+        return bs_cursor_fail(&walk->op, error, "its op");
     node->op = bs_op_index(op);
     if (node->op < 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "node %d: there is no op \"%s\"", walk->index, op);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
     return BS_OK;
+}
+
+/* Fewer parameters than the op has: the file is older, and zero means default. */
+static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    bs_status status = walk_op(walk, node, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->in_count, &walk->in, "inputs", BS_MAX_PATHS + 1, &node->n_in, node->in, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->param_count, &walk->param, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, node->params, error);
+    node->block = bs_cursor_i32(&walk->block);
+    return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
 }
 
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
+    memset(node, 0, sizeof *node);
     walk->index++;
-    const bs_status status = walk_op(walk, node, error);
+    const bs_status status = walk_node(walk, node, error);
     if (status != BS_OK)
-        return status;
-    if (!walk_list(&walk->in_count, &walk->in, BS_MAX_PATHS + 1, &node->n_in, node->in))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its inputs are malformed", walk->index);
-    /* fewer parameters than the op has: the file is older, and zero means default */
-    const int32_t fields = bs_min_i32(bs_op_get(node->op)->n_fields, BS_MODEL_MAX_PARAMS);
-    if (!walk_list(&walk->param_count, &walk->param, fields, &node->n_params, node->params))
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its parameters are malformed", walk->index);
-    node->block = bs_cursor_i32(&walk->block);
-    if (walk->block.status != BS_OK)
-        return bs_fail(error, BS_ERROR_FORMAT, "node %d: its block is malformed", walk->index);
-    return BS_OK;
+        bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ symbols */
@@ -78,16 +85,17 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
     const int64_t symbol = (negated & 0xffff) - 1, factor = (negated >> 16) + 1;
     if (wanted == 0)
         return BS_OK;
+    if (code >= 0 && wanted != code)
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
     if (code >= 0)
-        return wanted == code ? BS_OK : bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d is %d, not %lld",
-                                                input->name, index, code, (long long)wanted);
+        return BS_OK;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_fail(error, BS_ERROR_FORMAT, "input \"%.64s\": dimension %d has no symbol", input->name, index);
+        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d must be a multiple of %lld, not %lld",
-                       input->name, index, (long long)factor, (long long)wanted);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
     if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\": dimension %d contradicts another input", input->name, index);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
+                       (long long)(m->maximum[symbol] * factor));
     m->maximum[symbol] = wanted / factor;
     m->set[symbol] = true;
     return BS_OK;
@@ -96,9 +104,8 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
 static bs_status maxima_input(const bs_model *model, model_maxima *m, const bs_model_input *input,
                               const bs_model_node *node, bs_error *error)
 {
-    if (node->n_params < 2 || node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK ||
-        node->n_params < 2 + input->rank)
-        return bs_fail(error, BS_ERROR_SHAPE, "input \"%.64s\" has another rank than %d", input->name, input->rank);
+    if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
+        return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
     bs_status status = BS_OK;
     for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
         status = maxima_dim(model, m, input, i, node->params[2 + i], error);
@@ -111,14 +118,18 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
     bs_model_walk walk;
     bs_model_node node;
     if (!input->name)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "an input without a name");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
     bs_model_walk_begin(model, &walk);
     for (int32_t i = 0; i < model->n_nodes; i++) {
-        const bs_status status = bs_model_walk_next(&walk, &node, error);
-        if (status != BS_OK)
-            return status;
-        if (bs_op_get(node.op) == &bs_op_input && strcmp(node.name, input->name) == 0)
-            return maxima_input(model, m, input, &node, error);
+        bs_status status = bs_model_walk_next(&walk, &node, error);
+        if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
+            continue;
+        if (status == BS_OK) {
+            status = maxima_input(model, m, input, &node, error);
+            if (status != BS_OK)
+                bs_error_prefix(error, "input \"%s\": ", node.name);
+        }
+        return status;
     }
     return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
@@ -142,11 +153,10 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
     if (status != BS_OK)
         return status;
     for (int32_t i = 0; i < model->n_symbols; i++) {
-        bs_cursor cursor;
         char name[BS_MAX_NAME];
-        bs_cursor_init(&cursor, &model->gguf.source, model->symbols[i].name_at, model->gguf.source.size);
-        if (!bs_cursor_text(&cursor, name, sizeof name))
-            return bs_fail(error, cursor.status, "symbol %d could not be read again", i);
+        const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
+        if (found != BS_OK)
+            return found;
         bs_symbol(graph, name, maxima.maximum[i]);
     }
     return bs_graph_check(graph, error);
@@ -154,23 +164,19 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
 } model_params;
 
-static bs_status build_node(bs_graph *graph, const bs_model_node *node, int32_t index, bs_error *error)
+static bs_status build_node(bs_graph *graph, const bs_model_node *node)
 {
-    const bs_op *op = bs_op_get(node->op);
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
-    const size_t fields = (size_t)node->n_params * 4;
-    if (op->params_bytes > sizeof params || sizeof params.name + fields > sizeof params)
-        return bs_fail(error, BS_ERROR_LIMIT, "node %d: op \"%s\" has too many parameters", index, op->name);
-    memcpy(params.bytes + sizeof params.name, node->params, fields);
-    bs_graph_add(graph, node->op, node->in, node->n_in, op->params_bytes ? &params : NULL);
+    memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
+    bs_graph_add(graph, node->op, node->in, node->n_in, &params);
     return graph->status;
 }
 
@@ -192,10 +198,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
 {
     const bs_op *op = bs_op_get(node->op);
     const bool convert = strcmp(op->name, "convert") == 0;
-    for (int32_t i = node->n_params; i < op->n_fields && i < BS_MODEL_MAX_PARAMS; i++)
-        node->params[i] = 0; /* an older file left them out */
-    node->n_params = bs_min_i32(op->n_fields, BS_MODEL_MAX_PARAMS);
-    for (int32_t i = 0; i < node->n_params; i++)
+    for (int32_t i = 0; i < op->n_fields; i++)
         if (strcmp(op->fields[i].name, "code_bits") == 0)
             node->params[i] = bits;
     if (convert)
@@ -216,13 +219,14 @@ typedef struct model_replay {
 static bs_status replay_open_block(model_replay *r)
 {
     const bs_model_block *block = &r->model->blocks[r->next_block];
-    bs_cursor cursor;
+    const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
     char name[BS_MAX_NAME];
-    if (block->end_node > r->model->blocks[r->graph->current_block].end_node)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends after the block it lies in", r->next_block);
-    bs_cursor_init(&cursor, &r->model->gguf.source, block->name_at, r->model->gguf.source.size);
-    if (!bs_cursor_text(&cursor, name, sizeof name))
-        return bs_fail(r->error, cursor.status, "block %d could not be read again", r->next_block);
+    if (block->end_node > end)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+                       block->end_node, outer, end);
+    const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
+    if (status != BS_OK)
+        return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
     return bs_graph_check(r->graph, r->error);
@@ -250,41 +254,52 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
                        r->graph->current_block);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
-    if (build_node(r->graph, node, index, r->error) == BS_OK)
+    if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    return r->graph->status != BS_OK ? bs_graph_check(r->graph, r->error) : BS_ERROR_LIMIT;
+    bs_graph_check(r->graph, r->error);
+    bs_error_prefix(r->error, "node %d: ", index);
+    return r->graph->status;
 }
 
 static bs_status replay_end(model_replay *r)
 {
-    const bs_status status = replay_blocks(r, r->model->n_nodes);
-    if (status != BS_OK)
-        return status;
-    if (r->next_block != r->model->n_blocks || r->graph->current_block != 0)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d is not in the order of nodes", r->next_block);
-    if (r->graph->n_values - 1 != r->model->n_values)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "the graph has %d values, the file says %d", r->graph->n_values - 1,
-                       r->model->n_values);
+    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
+    if (r->next_block != r->model->n_blocks)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
+                       r->model->blocks[r->next_block].first_node);
+    const uint32_t values = (uint32_t)r->graph->n_values - 1;
+    if (values != r->model->n_values)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values", (unsigned)r->model->n_values,
+                       (unsigned)values);
     return BS_OK;
+}
+
+static bs_status build_nodes(model_replay *r)
+{
+    bs_model_walk walk;
+    bs_model_node node;
+    bs_status status = BS_OK;
+    bs_model_walk_begin(r->model, &walk);
+    for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+        status = bs_model_walk_next(&walk, &node, r->error);
+        if (status == BS_OK)
+            status = replay_node(r, &node, i);
+    }
+    return status == BS_OK ? replay_end(r) : status;
 }
 
 bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     if (!model || !graph || graph->n_nodes != 1 || graph->n_dims != 0 || graph->n_blocks != 1)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
-    if (desc && (desc->code_bits < 0 || desc->code_bits > 15))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 8 .. 15", desc->code_bits);
-    model_replay stored = {model, graph, error, 1, desc ? desc->code_bits : 0};
-    bs_model_walk walk;
-    bs_model_node node;
+    const int32_t bits = desc ? desc->code_bits : 0;
+    if (bits != 0 && (bits < 8 || bits > 15))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
+    model_replay stored = {model, graph, error, 1, bits};
     bs_status status = bs_graph_check(graph, error);
     if (status == BS_OK)
         status = build_symbols(model, graph, desc, error);
-    bs_model_walk_begin(model, &walk);
-    for (int32_t i = 0; status == BS_OK && i < model->n_nodes; i++) {
-        status = bs_model_walk_next(&walk, &node, error);
-        if (status == BS_OK)
-            status = replay_node(&stored, &node, i);
-    }
-    return status == BS_OK ? replay_end(&stored) : status;
+    if (status == BS_OK)
+        status = build_nodes(&stored);
+    return bs_model_at_file(model, status, error);
 }

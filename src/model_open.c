@@ -3,22 +3,31 @@
  * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
 #include "model.h"
 
-/* A model without a source. NULL when it does not fit. */
-static bs_model *model_create(bs_arena *arena, bs_error *error)
+/* A model without a source, that messages call `where`: of a long path the end. NULL when it does not fit. */
+static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the arena is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for %s is NULL", where);
         return NULL;
     }
+    const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
         bs_fail_arena(error, arena, sizeof *model, "a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
+    memcpy(model->where, length > most ? where + length - most : where, length > most ? most : length);
     model->stream_file = -1;
     model->stream_alignment = 1;
     return model;
+}
+
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error)
+{
+    if (status != BS_OK)
+        bs_error_prefix(error, "%s: ", model->where);
+    return status;
 }
 
 /* Gives everything back on failure. */
@@ -27,7 +36,7 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
     bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
     if (status == BS_OK)
         status = bs_model_index(model, arena, error);
-    if (status == BS_OK)
+    if (bs_model_at_file(model, status, error) == BS_OK)
         return model;
     bs_model_close(model);
     arena->used = mark;
@@ -38,11 +47,11 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
 {
     const size_t mark = arena ? arena->used : 0;
     if (!data) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the model's memory is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
     const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, "memory", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
 
@@ -50,11 +59,11 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
 {
     const size_t mark = arena ? arena->used : 0;
     if (!reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "the reader is NULL");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
     const bs_source source = {NULL, *reader, reader->size};
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, "reader", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
 
@@ -96,18 +105,19 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "opening a model takes a path and a platform with files");
+    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
+        !p->file_open || !p->file_read || !p->file_close || !path) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
-    bs_model *model = model_create(arena, error);
+    bs_model *model = model_create(arena, path, error);
     if (!model)
         return NULL;
     bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
     model->file = p->file_open(p->user, path, &source.size);
     if (model->file < 0) {
         arena->used = mark;
-        bs_fail(error, BS_ERROR_IO, "the model file \"%.128s\" cannot be opened", path);
+        bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
         return NULL;
     }
     model->platform = p;

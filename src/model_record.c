@@ -27,23 +27,22 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* What is wrong with the head of that block's record; NULL: nothing. The layout is in docs/format.md. */
-static const char *head_fault(const bs_model *model, int32_t index, const uint8_t *head)
+/* Compares the head of that block's record with what the keys promise. The layout is in docs/format.md. */
+static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    if (head_u32(head, 0) != BS_MODEL_HEAD_MAGIC)
-        return "does not begin with \"BSRC\"";
-    if (head_u32(head, 4) != BS_MODEL_HEAD_VERSION)
-        return "has a head of another version";
-    if (head_u64(head, 24) != model->file_id)
-        return "is of another file";
-    if (head_u32(head, 8) != (uint32_t)index)
-        return "is that of another block";
-    if (head_u32(head, 12) != block->crc32)
-        return "has another CRC-32 in its head than the file's index";
-    if (head_u64(head, 16) != block->bytes)
-        return "has another length in its head than the file's index";
-    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32) ? NULL : "has a head with bytes that should be zero";
+    const struct { const char *name; uint64_t is, expected; } fields[] = {
+        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
+        {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), block->bytes},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].is != fields[i].expected)
+            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name, (unsigned long long)fields[i].is,
+                           (unsigned long long)fields[i].expected);
+    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
+               ? BS_OK
+               : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
 }
 
 /* ---------------------------------------------------------------------------------------------- streaming */
@@ -69,11 +68,11 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
     if (model->version < 2)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "a model file of version %d cannot be streamed: write it anew in version %d",
-                       model->version, BS_MODEL_VERSION);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
+                       model->where, (unsigned)model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "records aligned to %llu bytes cannot be streamed: they must be to %d",
-                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: records aligned to %llu bytes cannot be streamed: they must be to %d",
+                       model->where, (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
     return BS_OK;
 }
 
@@ -134,7 +133,7 @@ static bs_status stream_verify(const void *user, int32_t index, const void *head
     const bs_model *model = user;
     if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
         return BS_ERROR_ARGUMENT;
-    return head_fault(model, index, head) ? BS_ERROR_FORMAT : BS_OK;
+    return head_check(model, index, head, NULL);
 }
 
 void bs_model_stream_source(const bs_model *model, bs_weights *weights)
@@ -151,75 +150,87 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 
 /* -------------------------------------------------------------------------------------------------- check */
 
+/* All of it or a failure, from `at` of the record on. */
+static bs_status check_read(const bs_model *model, const bs_model_block *block, uint64_t at, void *buffer, size_t bytes, bs_error *error)
+{
+    const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed", (unsigned long long)bytes,
+                                             (unsigned long long)(block->offset + at));
+}
+
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = bs_source_read(&model->gguf.source, model->blocks[index].offset, head, sizeof head);
-    if (status != BS_OK)
-        return bs_fail(error, status, "the record of block %d could not be read", index);
-    const char *const fault = head_fault(model, index, head);
-    return fault ? bs_fail(error, BS_ERROR_FORMAT, "the record of block %d %s", index, fault) : BS_OK;
+    const bs_status status = check_read(model, &model->blocks[index], 0, head, sizeof head, error);
+    return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
-static bs_status check_crc(const bs_model *model, int32_t index, bs_error *error)
+static bs_status check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    const bs_model_block *block = &model->blocks[index];
     uint8_t piece[512];
     uint32_t crc = 0;
     for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
         const uint64_t left = block->bytes - at;
         const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, piece, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", index);
+            return status;
         crc = bs_crc32(crc, piece, bytes);
         at += bytes;
     }
     if (crc == block->crc32)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "block %d: CRC-32 is %08x, the file says %08x", index, (unsigned)crc,
-                   (unsigned)block->crc32);
+    return bs_fail(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc, (unsigned)block->crc32);
 }
 
-/* Zeros from `at` to `end`, both absolute. */
-static bs_status check_gap(const bs_model *model, int32_t index, uint64_t at, uint64_t end, bs_error *error)
+/* Zeros from `at` to `end` of the record. */
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, uint64_t at, uint64_t end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (at < end) {
         const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
-        const bs_status status = bs_source_read(&model->gguf.source, at, piece, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
-            return bs_fail(error, status, "the record of block %d could not be read", index);
+            return status;
         if (!bytes_are_zero(piece, bytes))
-            return bs_fail(error, BS_ERROR_FORMAT, "the record of block %d is not zero between its weights", index);
+            return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
+                           (unsigned long long)at, (unsigned long long)(at + bytes));
         at += bytes;
     }
     return BS_OK;
 }
 
-static bs_status check_gaps(const bs_model *model, int32_t index, bs_error *error)
+static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    const bs_model_block *block = &model->blocks[index];
-    uint64_t at = block->offset + BS_MODEL_HEAD_BYTES;
+    uint64_t at = BS_MODEL_HEAD_BYTES;
     bs_status status = BS_OK;
     for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
-        status = check_gap(model, index, at, model->weights[w].offset, error);
-        at = model->weights[w].offset + model->weights[w].bytes;
+        const uint64_t begin = model->weights[w].offset - block->offset;
+        status = check_gap(model, block, at, begin, error);
+        at = begin + model->weights[w].bytes;
     }
-    return status == BS_OK ? check_gap(model, index, at, block->offset + block->bytes, error) : status;
+    return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
+}
+
+/* Version 1 promised neither heads nor zeros. */
+static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    const bool head = block->bytes > 0 && model->version >= 2;
+    bs_status status = head ? check_head(model, index, error) : BS_OK;
+    if (status == BS_OK)
+        status = check_crc(model, block, error);
+    return status == BS_OK && head ? check_gaps(model, block, error) : status;
 }
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
-    bs_status status = BS_OK;
-    for (int32_t i = 0; status == BS_OK && i < model->n_blocks; i++) {
-        const bool head = model->blocks[i].bytes > 0 && model->version >= 2; /* version 1 promised neither head nor zeros */
-        if (head)
-            status = check_head(model, i, error);
-        if (status == BS_OK)
-            status = check_crc(model, i, error);
-        if (status == BS_OK && head)
-            status = check_gaps(model, i, error);
+    for (int32_t i = 0; i < model->n_blocks; i++) {
+        const bs_status status = check_block(model, i, error);
+        if (status != BS_OK) {
+            bs_error_prefix(error, "%s: the record of block %d: ", model->where, i);
+            return status;
+        }
     }
-    return status;
+    return BS_OK;
 }

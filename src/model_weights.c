@@ -5,13 +5,6 @@
 
 /* ----------------------------------------------------------------------------------------- weights source */
 
-static bool model_text_again(const bs_model *model, uint64_t at, char *text, size_t bytes)
-{
-    bs_cursor cursor;
-    bs_cursor_init(&cursor, &model->gguf.source, at, model->gguf.source.size);
-    return bs_cursor_text(&cursor, text, bytes);
-}
-
 static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight_info *info)
 {
     memset(info, 0, sizeof *info);
@@ -30,7 +23,7 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     for (int32_t i = 0; i < model->n_weights; i++) {
         if (model->weights[i].hash != hash)
             continue;
-        if (!model_text_again(model, model->weights[i].name_at, text, sizeof text))
+        if (bs_gguf_text(&model->gguf, model->weights[i].name_at, text, sizeof text, NULL) != BS_OK)
             return BS_ERROR_IO;
         if (strcmp(text, name) != 0)
             return BS_ERROR_WEIGHTS;
@@ -74,11 +67,11 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
-    facts->version = model->version;
-    facts->opset = model->opset;
-    facts->scale = model->scale;
+    facts->version = (int32_t)model->version;
+    facts->opset = (int32_t)model->opset;
+    facts->scale = (int32_t)model->scale;
     facts->nodes = model->n_nodes;
-    facts->values = model->n_values;
+    facts->values = (int32_t)model->n_values;
     facts->blocks = model->n_blocks;
     facts->weights = model->n_weights;
     facts->symbols = model->n_symbols;
@@ -94,7 +87,7 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
     /* a graph has room for four operands a node */
     const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
-    const bs_graph_desc desc = {nodes, bs_max_i32(model->n_values, 1), (int32_t)model->text_bytes + 64};
+    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
     return desc;
 }
 
@@ -110,7 +103,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->offset = block->offset;
     facts->bytes = block->bytes;
     facts->crc32 = block->crc32;
-    return model_text_again(model, block->name_at, facts->name, sizeof facts->name) ? BS_OK : BS_ERROR_IO;
+    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
@@ -121,7 +114,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
     model_weight_info(w, index, info);
     if (block)
         *block = w->block;
-    if (name && !model_text_again(model, w->name_at, name, BS_MAX_WEIGHT_NAME))
+    if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
         return BS_ERROR_IO;
     return BS_OK;
 }

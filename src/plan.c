@@ -7,16 +7,16 @@
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
-    int32_t max_instrs, max_units, max_stage_units;
+    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + BS_MAX_REGIONS : 0;
+    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
-    l->max_stage_units = streams ? 2 * g->n_nodes + BS_MAX_PARTS : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
     l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
     l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
@@ -24,11 +24,16 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 
 static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
-    l->max_instrs = 4 * g->n_nodes + g->n_operands + BS_MAX_REGIONS;
+    l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
+    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
+    /* a gather: one for each of its operands; else two at most; and the regions */
+    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_instrs = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
+    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
+    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
     layout_streaming(g, streams, l);
     const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
@@ -69,39 +74,57 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    np->prepared_bytes = bs_plan_canonical_bytes(g, node);
-    if (op->plan)
+    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    np->prepared_bytes = canonical;
+    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = 0; /* blocks of threads have their own */
     uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
     *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : bs_plan_canonical_bytes(g, node);
+    const uint64_t staging = np->unit ? 0 : canonical;
     p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
     p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
 }
 
+/* A field of bs_plan_desc, and what it may be. */
+typedef struct desc_range {
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
+    int32_t low, high;
+} desc_range;
+
+#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
+static const desc_range desc_ranges[] = {
+    RANGE(threads, 64),
+    RANGE(tier, BS_TIER_CUDA),
+    RANGE(order, BS_ORDER_DEPTH),
+    RANGE(conv, BS_CONV_FORCE_REFERENCE),
+    RANGE(patch_size, 8192),
+    RANGE(n_forces, BS_MAX_FORCES),
+    RANGE(lanes, BS_MAX_LANES),
+    RANGE(chunk_bytes, 1 << 30),
+    RANGE(half, 1),
+    RANGE(in_place, 1),
+    RANGE(lowering, BS_LOWER_COUNT - 1),
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+};
+#undef RANGE
+
 static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 {
-    if (d->threads < 0 || d->threads > 64)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d threads, expected 1 .. 64", d->threads);
-    if (d->tier < 0 || d->tier > BS_TIER_CUDA)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "tier %d does not exist", d->tier);
-    if (d->order < 0 || d->order > BS_ORDER_DEPTH || d->conv < 0 || d->conv > BS_CONV_FORCE_REFERENCE)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "order %d or conv %d does not exist", d->order, d->conv);
-    if (d->patch_size < 0 || d->patch_size > 8192)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "patch size %d, expected 0 .. 8192", d->patch_size);
-    if (d->lanes < 0 || d->lanes > BS_MAX_LANES || d->chunk_bytes < 0 || d->chunk_bytes > 1 << 30)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d lanes of %d bytes, expected 1 .. %d of at most 2^30", d->lanes, d->chunk_bytes,
-                         BS_MAX_LANES);
+    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
+        const desc_range *r = &desc_ranges[i];
+        int32_t n;
+        memcpy(&n, (const char *)d + r->offset, sizeof n);
+        if (n != 0 && (n < r->low || n > r->high))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "",
+                             r->low, r->high);
+    }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
-    if (d->lowering < 0 || d->lowering >= BS_LOWER_COUNT)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "lowering %d does not exist", d->lowering);
-    if (d->half < 0 || d->half > 1 || d->in_place < 0 || d->in_place > 1 || (d->shared_bytes != 0 && (d->shared_bytes < BS_DEVICE_WORKSPACE || d->shared_bytes > 1 << 20)))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "half %d, in_place %d or shared_bytes %d, expected 0 or 1, and %d .. 2^20", d->half, d->in_place, d->shared_bytes,
-                         BS_DEVICE_WORKSPACE);
+        return bs_refuse(error, BS_ERROR_ARGUMENT,
+                         "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     return true;
 }
 
@@ -159,12 +182,16 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     }
     memset(memory, 0, (size_t)l.bytes);
     bs_plan *p = (bs_plan *)(void *)memory;
+    p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
+    p->max_parts = l.max_parts;
+    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
+    p->parts = (bs_part *)(void *)(memory + l.at_parts);
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
@@ -172,7 +199,6 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
     p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
     p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    p->max_stage_units = l.max_stage_units;
     if (plan_make(p, memory + l.at_workspace, error))
         return p;
     arena->used = mark;

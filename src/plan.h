@@ -87,16 +87,19 @@ typedef struct bs_plan_unit {
     uint64_t prepared_bytes;
 } bs_plan_unit;
 
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
 #define BS_MAX_REGIONS 128
 #define BS_MAX_PARTS 512
 
 struct bs_plan {
+    uint32_t mark;
     const bs_graph *graph;
     bs_plan_desc desc;
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
+    int32_t max_instrs, max_parts;
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -104,12 +107,12 @@ struct bs_plan {
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
-    bs_part parts[BS_MAX_PARTS];
+    bs_part *parts;           /* [max_parts] */
     int32_t region_domain[BS_MAX_REGIONS];
-    bs_domain_plan domains[BS_MAX_DOMAINS];
+    bs_domain_plan *domains;  /* [domains] */
     bs_router_plan routers[BS_MAX_ROUTERS];
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units, max_stage_units;
+    int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */

@@ -29,8 +29,6 @@ void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, i
 static bool force_routes(bs_plan *plan, bs_error *error)
 {
     const bs_graph *g = plan->graph;
-    if (plan->desc.n_forces < 0 || plan->desc.n_forces > BS_MAX_FORCES)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "%d forced routes, at most %d", plan->desc.n_forces, BS_MAX_FORCES);
     for (int32_t f = 0; f < plan->desc.n_forces; f++) {
         const bs_force *force = &plan->desc.forces[f];
         int32_t found = 0;
@@ -251,6 +249,8 @@ static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t in
     return op->halo ? op->halo(g, node, index, out) : out;
 }
 
+#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
+
 static void spread_margins(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -261,9 +261,39 @@ static void spread_margins(bs_plan *plan)
             if (in[i] == 0 || g->values[in[i]].rank != 3)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
-            v->margin = bs_max_i32(v->margin, margin_asked(plan, node, i));
+            v->margin = bs_min_i32(bs_max_i32(v->margin, margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
         }
     }
+}
+
+static bool margins_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_node *node = &g->nodes[g->values[v].node];
+        if (plan->values[v].margin > BS_MAX_MARGIN)
+            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
+                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
+    }
+    return true;
+}
+
+/* Rows are counted in 32 bits, and so are the choices of a router. */
+static bool rows_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    char text[112];
+    for (int32_t d = 1; d < g->n_domains; d++)
+        if (plan->domains[d].live && plan->domains[d].max_rows > BS_MAX_ROWS)
+            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most", (long long)plan->domains[d].max_rows,
+                             bs_domain_text(g, d, text, sizeof text));
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
+        if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
+            return bs_refuse(error, BS_ERROR_LIMIT, "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+                             g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
+    }
+    return true;
 }
 
 /* Tensors that hold a row a cell were sized for the graph's own patch size. */
@@ -311,5 +341,5 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
     find_live(plan);
     choose_orders(plan);
     spread_margins(plan);
-    return cells_fit(plan, error) && cells_are_whole(plan, error);
+    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
 }

@@ -11,11 +11,7 @@
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
 {
     bs_plan *p = l->plan;
-    if (p->n_instrs == p->max_instrs) {
-        l->status = BS_ERROR_LIMIT;
-        return &p->instrs[0];
-    }
-    bs_instr *i = &p->instrs[p->n_instrs++];
+    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
     memset(i, 0, sizeof *i);
     i->kind = kind;
     i->node = node;
@@ -33,8 +29,7 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
         return 0;
     const bs_place place = l->plan->values[value].place;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
-    const int32_t ready = made_in == BS_TOP || seen ? l->ready[value] : 0;
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -85,8 +80,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
     schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
     const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    if (target)
-        l->ready[target] = bs_max_i32(l->ready[target], time);
+    l->ready[target] = bs_max_i32(l->ready[target], time);
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
@@ -313,15 +307,15 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
     for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
+    if (l->full)
+        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
+                         BS_MAX_REGIONS, BS_MAX_PARTS);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             emit_ending(l, n);
-    if (l->status != BS_OK)
-        return bs_refuse(error, l->status, "the plan has more than %d instructions, %d regions or %d parts", plan->max_instrs,
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
     sort_instrs(plan->instrs, plan->instrs + plan->max_instrs, plan->n_instrs);
     index_parts(plan);
     part_costs(plan);

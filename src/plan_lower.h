@@ -20,7 +20,7 @@ typedef struct bs_lower_pass {
     int32_t region_time[BS_MAX_REGIONS];
     int32_t region_phase[BS_MAX_REGIONS]; /* of its nodes, the last */
     int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
-    bs_status status;
+    bool full; /* there are more regions or parts than fit */
 } bs_lower_pass;
 
 bool bs_lower_is_view(const bs_node *node);

@@ -50,8 +50,8 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     for (int32_t i = 0; i < p->n_parts; i++)
         if (p->parts[i].region == region && p->parts[i].domain == domain)
             return i;
-    if (p->n_parts == BS_MAX_PARTS) {
-        l->status = BS_ERROR_LIMIT;
+    if (p->n_parts == p->max_parts) {
+        l->full = true;
         return 0;
     }
     bs_part *part = &p->parts[p->n_parts];
@@ -82,8 +82,8 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
     if (l->plan->n_regions == BS_MAX_REGIONS) {
-        l->status = BS_ERROR_LIMIT;
-        return 0;
+        l->full = true;
+        return l->open[top] = 0;
     }
     l->plan->region_domain[l->plan->n_regions] = top;
     l->region_phase[l->plan->n_regions] = 0;

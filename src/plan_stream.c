@@ -92,33 +92,29 @@ static int32_t instr_key(const bs_plan *p, const bs_instr *i)
     return 0;
 }
 
-static bool stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
 {
     for (int32_t k = stage->first_unit; unit != 0 && k < stage->first_unit + stage->n_units; k++)
         if (p->stage_units[k] == unit - 1)
-            return true;
+            return;
     if (unit == 0)
-        return true;
-    if (p->n_stage_units == p->max_stage_units)
-        return false;
+        return;
     p->stage_units[p->n_stage_units++] = unit - 1;
     stage->n_units++;
-    return true;
 }
 
-static bool stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
+static void stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
 {
-    bool fits = true;
     if (i->kind == BS_INSTR_OP)
-        return stage_add(p, stage, p->nodes[i->node].unit);
-    for (int32_t k = 0; fits && k < p->n_parts; k++)
+        stage_add(p, stage, p->nodes[i->node].unit);
+    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
         if (p->parts[k].region == i->node)
-            fits = stage_add(p, stage, p->parts[k].unit);
-    return fits;
+            stage_add(p, stage, p->parts[k].unit);
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static bool find_stages(bs_plan *p)
+static void find_stages(bs_plan *p)
 {
     bs_trace_stage *open = NULL;
     int32_t open_key = 0;
@@ -136,12 +132,10 @@ static bool find_stages(bs_plan *p)
             open_key = key;
         }
         i->stage = p->n_stages - 1;
-        if (!stage_add_instr(p, open, i))
-            return false;
+        stage_add_instr(p, open, i);
         if (i->kind == BS_INSTR_REGION)
             open = NULL;
     }
-    return true;
 }
 
 static void part_units(bs_plan *p)
@@ -170,20 +164,23 @@ static void size_lanes(bs_plan *p)
 
 bool bs_plan_stages(bs_plan *p, bs_error *error)
 {
+    int32_t largest = 0;
+    char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
         const uint64_t bytes = p->units[u].prepared_bytes;
         p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        p->largest_unit_bytes = bytes > p->largest_unit_bytes ? bytes : p->largest_unit_bytes;
+        largest = bytes > p->largest_unit_bytes ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
     part_units(p);
-    if (!find_stages(p))
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan's stages need more than %d units", p->max_stage_units);
+    find_stages(p);
     p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
     if (p->slot_bytes < p->largest_unit_bytes) {
         const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, "the weights of the largest block");
+        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
+        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
         return false;
     }
     p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;

@@ -348,18 +348,18 @@ static bs_status profile_start(bs_profile *p, bs_error *error)
     if (!os || !os->thread_start)
         return BS_OK; /* blocks are written by the threads that add events */
     if (os->gate_init(os->user, p->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the gate of its writer cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's gate_init failed for its writer");
     p->threaded = true;
     if (os->thread_start(os->user, p->thread, profile_main, p) == 0)
         return BS_OK;
     os->gate_destroy(os->user, p->gate);
-    return bs_fail(error, BS_ERROR_PLATFORM, "profile: its writer thread cannot be started");
+    return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's thread_start failed for its writer");
 }
 
 bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error)
 {
     if (!arena || !desc || !desc->write) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a function that writes are required");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_create: the arena, the desc or its write is NULL");
         return NULL;
     }
     const size_t used = arena->used;
@@ -371,7 +371,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     profile_init(p, desc);
     bs_status status = BS_OK;
     if (!profile_carve(p, desc))
-        status = bs_fail(error, BS_ERROR_ARGUMENT, "profile: %llu bytes are too few for its ring, %d always do",
+        status = bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
                          (unsigned long long)desc->bytes,
                          (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
     if (status == BS_OK)

@@ -39,15 +39,19 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->version != BS_PROFILE_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes", (unsigned)h->header_bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights", (unsigned)h->header_bytes,
+                         (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes", (unsigned)h->event_bytes);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights", (unsigned)h->event_bytes,
+                         (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
         h->stage_units > PROFILE_MAX_STAGE_UNITS)
-        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units are too many",
-                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units);
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
+                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units, PROFILE_MAX_ROUTERS,
+                         PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d", (int)h->policy, (int)h->speculation);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d", (int)h->policy,
+                         (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
 
@@ -97,8 +101,8 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
         if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has a bad name or %d paths", i + 1,
-                             (int)routers[i].paths);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
+                             (int)routers[i].paths, BS_MAX_PATHS);
     }
     return true;
 }
@@ -118,10 +122,11 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
         if (!bs_cursor_take(c, &u, sizeof u))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d has a bad name, or is path %d of router %d", i,
-                             (int)u.path, (int)u.router);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
+                             i, (int)u.path, (int)u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
-            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d is too large", i);
+            return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
+                             (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes, (unsigned long long)PROFILE_MAX_UNIT_BYTES);
         memcpy(units[i].name, u.name, sizeof u.name);
         units[i].read_bytes = u.read_bytes;
         units[i].slot_bytes = u.slot_bytes;
@@ -138,8 +143,8 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
         if (!bs_cursor_take(c, &s, sizeof s))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d and %d units", i, (int)s.router,
-                             (int)s.n_units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
+                             (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
         stages[i] = (bs_trace_stage){s.router, first, s.n_units};
         first += s.n_units;
     }
@@ -156,7 +161,7 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
         if (units[i] < 0 || units[i] >= r->facts.units)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d of %d", (int)units[i], (int)r->facts.units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i], (int)r->facts.units);
     }
     return true;
 }
@@ -191,7 +196,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 {
     bs_profile_file header;
     if (!arena || !reader || !reader->read) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "profile: an arena and a reader are required");
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_open: the arena, the reader or its read is NULL");
         return NULL;
     }
     const size_t used = arena->used;
@@ -258,7 +263,6 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bs_profile_facts *f = &r->facts;
     const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
     switch (e->kind) {
-    case BS_EVENT_RUN: return true;
     case BS_EVENT_DECISION:
         return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
     case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
@@ -270,9 +274,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_LOADED:
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
-    case BS_EVENT_DROPPED: return true;
     }
-    return false;
+    return true; /* of a run, or of events that were dropped */
 }
 
 /* Makes the next event lie in the window. */

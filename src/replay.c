@@ -6,6 +6,7 @@
 #include "stream.h"
 
 #define REPLAY_MAX_LANES 8
+#define REPLAY_MOST 65536 /* units, stages */
 
 typedef struct replay_lane {
     bool busy;
@@ -119,8 +120,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane)
-            return -1;
+        if (!lane) return -1; /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
         pass_event(r, lane, when);
     }
 }
@@ -142,8 +142,7 @@ static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
-        if (i < 0)
-            return BS_ERROR_LIMIT;
+        if (i < 0) return BS_ERROR_LIMIT; /* unreachable: see take_ready */
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
         r->future[use->unit] = r->next_position[v->first_use + i] < 0 ? INT32_MAX : r->next_position[v->first_use + i];
         done[i] = true;
@@ -286,26 +285,42 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-static bool trace_is_sound(const bs_trace *t)
+/* NULL, or the table that refers to what the trace does not have, and the entry. */
+static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
-    bool sound = t->n_units > 0 && t->n_stages > 0 && t->n_units <= 65536 && t->n_stages <= 65536;
-    for (int32_t j = 0; sound && j < t->n_stages; j++) {
-        const bs_trace_stage *s = &t->stages[j];
-        sound = s->first_unit >= 0 && s->n_units > 0 && s->n_units <= t->n_stage_units - s->first_unit && s->router >= 0;
+    for (*at = 0; *at < t->n_stages; ++*at) {
+        const bs_trace_stage *s = &t->stages[*at];
+        if (s->first_unit < 0 || s->n_units < 1 || s->n_units > t->n_stage_units - s->first_unit || s->router < 0)
+            return "stages";
     }
-    for (int32_t i = 0; sound && i < t->n_stage_units; i++)
-        sound = t->stage_units[i] >= 0 && t->stage_units[i] < t->n_units;
-    for (int32_t k = 0; sound && k < t->n_visits; k++) {
-        const bs_trace_visit *v = &t->visits[k];
-        sound = v->stage >= 0 && v->stage < t->n_stages && v->first_use >= 0 && v->n_uses >= 0 && v->n_uses <= t->n_units &&
-                v->n_uses <= t->n_uses - v->first_use && v->first_guess >= 0 && v->n_guesses >= 0 &&
-                v->n_guesses <= t->n_guesses - v->first_guess;
+    for (*at = 0; *at < t->n_stage_units; ++*at)
+        if (t->stage_units[*at] < 0 || t->stage_units[*at] >= t->n_units)
+            return "stage_units";
+    for (*at = 0; *at < t->n_visits; ++*at) {
+        const bs_trace_visit *v = &t->visits[*at];
+        if (v->stage < 0 || v->stage >= t->n_stages || v->first_use < 0 || v->n_uses < 0 || v->n_uses > t->n_units ||
+            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 || v->n_guesses > t->n_guesses - v->first_guess)
+            return "visits";
     }
-    for (int32_t i = 0; sound && i < t->n_uses; i++)
-        sound = t->uses[i].unit >= 0 && t->uses[i].unit < t->n_units;
-    for (int32_t i = 0; sound && i < t->n_guesses; i++)
-        sound = t->guesses[i].stage >= 0 && t->guesses[i].stage < t->n_stages && t->guesses[i].unit >= -1 && t->guesses[i].unit < t->n_units && t->guesses[i].strength >= 0;
-    return sound;
+    for (*at = 0; *at < t->n_uses; ++*at)
+        if (t->uses[*at].unit < 0 || t->uses[*at].unit >= t->n_units)
+            return "uses";
+    for (*at = 0; *at < t->n_guesses; ++*at) {
+        const bs_trace_guess *g = &t->guesses[*at];
+        if (g->stage < 0 || g->stage >= t->n_stages || g->unit < -1 || g->unit >= t->n_units || g->strength < 0)
+            return "guesses";
+    }
+    return NULL;
+}
+
+static bool trace_is_sound(const bs_trace *t, bs_error *error)
+{
+    int32_t at = 0;
+    if (t->n_units < 1 || t->n_units > REPLAY_MOST || t->n_stages < 1 || t->n_stages > REPLAY_MOST)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d", t->n_units, t->n_stages,
+                         REPLAY_MOST);
+    const char *table = trace_fault(t, &at);
+    return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
 }
 
 static uint64_t least_slots(const bs_trace *t)
@@ -318,12 +333,16 @@ static uint64_t least_slots(const bs_trace *t)
 
 static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
 {
-    if (!t || !d || !trace_is_sound(t))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace is empty or refers to what it does not have");
+    if (!t || !d)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
+    if (!trace_is_sound(t, error))
+        return BS_ERROR_ARGUMENT;
     if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES || !(d->prepare_ns_per_byte >= 0))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bandwidth, chunk or lanes are out of range");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
+                       "> 0, >= 0, 0 .. %d, >= 0", (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
+                       REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d does not exist", d->stream.policy);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
     if (d->slot_bytes < least_slots(t)) {
         const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
         return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
@@ -351,7 +370,7 @@ static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return b
 /* What replay_carve takes. */
 size_t bs_replay_bytes(const bs_trace *t)
 {
-    if (!t || !trace_is_sound(t))
+    if (!t || !trace_is_sound(t, NULL))
         return 0;
     const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
     const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
@@ -422,5 +441,6 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     result->time_ns = r->now;
     result->compute_ns = r->computed;
     workspace->used = mark;
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "bs_replay: a unit is never read: the slots are too small for it");
+    if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
+    return status;
 }

@@ -44,12 +44,33 @@ static bool score_above(const bs_operand *o, int32_t a, int32_t b)
     return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
 }
 
-static bool has_nan(const bs_operand *o)
+/* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
+static bs_status route_fail(const routing *r, int32_t row, const char *format, ...) BS_PRINTF(3, 4);
+static bs_status route_fail(const routing *r, int32_t row, const char *format, ...)
+{
+    va_list arguments;
+    int used = 0;
+    if (row >= 0)
+        used = snprintf(r->c->fault, sizeof r->c->fault, "cell %d: ",
+                        bs_top_row(r->c, r->c->session->graph->routers[r->router].domain, row));
+    va_start(arguments, format);
+    vsnprintf(r->c->fault + used, sizeof r->c->fault - (size_t)used, format, arguments);
+    va_end(arguments);
+    return BS_ERROR_DATA;
+}
+
+static bs_status check_scores(const routing *r, int32_t row, const bs_operand *o)
 {
     for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
         if (isnan(score_at(o, i)))
-            return true;
-    return false;
+            return route_fail(r, row, "score %d is NaN", i);
+    return BS_OK;
+}
+
+/* `what` is 0 .. end - 1. */
+static bs_status check_range(const routing *r, int32_t row, const char *what, int32_t value, int32_t end)
+{
+    return value >= 0 && value < end ? BS_OK : route_fail(r, row, "%s %d, expected 0 .. %d", what, value, end - 1);
 }
 
 static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float gate)
@@ -79,7 +100,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
     }
-    for (int32_t k = 0; r->desc->normalise && sum > 0 && k < count; k++)
+    for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 
@@ -103,29 +124,29 @@ static void decide_residual(const routing *r, int32_t row, const bs_operand *o)
 
 static bs_status decide_label(const routing *r, int32_t row, const bs_operand *o)
 {
-    const int32_t label = score_int(o, 0);
-    if (label < 0 || label >= r->desc->paths)
-        return BS_ERROR_DATA;
-    choose(r, row, 0, label, 1.0f);
-    return BS_OK;
+    const bs_status status = check_range(r, row, "label", score_int(o, 0), r->desc->paths);
+    if (status == BS_OK)
+        choose(r, row, 0, score_int(o, 0), 1.0f);
+    return status;
 }
 
 static bs_status decide_table(const routing *r, int32_t row, const bs_operand *o)
 {
     const int32_t key = score_int(o, 0);
-    if (key < 0 || key >= bs_or_default(r->desc->capacity, 256))
-        return BS_ERROR_DATA;
-    if (r->table[key] < 0 || r->table[key] >= r->desc->paths)
-        return BS_ERROR_DATA;
-    choose(r, row, 0, r->table[key], 1.0f);
-    return BS_OK;
+    bs_status status = check_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
+    if (status == BS_OK)
+        status = check_range(r, row, "the table gives path", r->table[key], r->desc->paths);
+    if (status == BS_OK)
+        choose(r, row, 0, r->table[key], 1.0f);
+    return status;
 }
 
 static bs_status decide_row(const routing *r, int32_t row)
 {
     const bs_operand o = score_row(r, row);
-    if (has_nan(&o))
-        return BS_ERROR_DATA;
+    const bs_status status = check_scores(r, row, &o);
+    if (status != BS_OK)
+        return status;
     switch ((bs_protocol)r->desc->protocol) {
     case BS_ROUTE_TOP1: decide_topk(r, row, &o, 1); return BS_OK;
     case BS_ROUTE_TOPK:
@@ -135,7 +156,7 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_BINARY: choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0)); return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
-    default: return BS_ERROR_UNSUPPORTED;
+    default: return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows every protocol, and the others are not row by row */
     }
 }
 
@@ -271,12 +292,12 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
 }
 
 /* Weights come from a file: a variant may name a path that there is not. */
-static bool paths_exist(const routing *r)
+static bs_status paths_exist(const routing *r)
 {
-    for (int32_t v = 0; v < r->variants; v++)
-        if (r->path_of[v] < 0 || r->path_of[v] >= r->desc->paths)
-            return false;
-    return true;
+    bs_status status = BS_OK;
+    for (int32_t v = 0; v < r->variants && status == BS_OK; v++)
+        status = check_range(r, -1, "a variant takes path", r->path_of[v], r->desc->paths);
+    return status;
 }
 
 static int32_t decide_budget(const routing *r)
@@ -319,19 +340,23 @@ static void publish_price(const routing *r, float price)
 static bs_status decide_callback(const routing *r)
 {
     const bs_route_callback *callback = &r->c->session->callbacks[r->router];
-    if (!callback->function)
+    bs_status status = BS_OK;
+    if (!callback->function) {
+        route_fail(r, -1, "its callback is not set (bs_set_route)");
         return BS_ERROR_UNBOUND;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        if (has_nan(&o))
-            return BS_ERROR_DATA;
     }
+    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
+        const bs_operand o = score_row(r, row);
+        status = check_scores(r, row, &o);
+    }
+    if (status != BS_OK)
+        return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    const bs_status status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
-        if (r->d->chosen[row] < -1 || r->d->chosen[row] >= r->desc->paths)
-            return BS_ERROR_DATA;
+        if (r->d->chosen[row] != -1)
+            status = check_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
     }
     return status;
 }
@@ -377,8 +402,9 @@ static bs_status decide_all(const routing *r)
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        if (!paths_exist(r))
-            return BS_ERROR_DATA;
+        status = paths_exist(r);
+        if (status != BS_OK)
+            return status;
         publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
         return BS_OK;
     }
@@ -397,6 +423,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
     d->dropped = 0;
     d->rows = rows;
+    *c->fault = '\0';
     if (forced) {
         bs_decision_forced(d, rows, forced - 1);
         return BS_OK;
@@ -417,7 +444,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_operand_make(c, info->knob, 0, &knob);
         r.knob = *(const float *)knob.data;
         if (isnan(r.knob))
-            return BS_ERROR_DATA;
+            return route_fail(&r, -1, "the knob is NaN");
     }
     memset(d->chosen, -1, (size_t)rows * (size_t)d->per_row * sizeof *d->chosen);
     memset(d->gates, 0, (size_t)rows * (size_t)d->per_row * sizeof *d->gates);

@@ -54,12 +54,12 @@ static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d rows, of %d in all %d are left", name, (long long)g, length,
-                           rows, rows - offsets[g]);
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
+                           length, rows - offsets[g], rows);
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "\"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
     return BS_OK;
 }
 
@@ -69,7 +69,7 @@ static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         s->past[node][g] = bound_i32(s, node, g);
         if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
-            return bs_fail(error, BS_ERROR_DATA, "\"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
                            bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
     }
     return BS_OK;

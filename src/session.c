@@ -68,13 +68,33 @@ static const bs_value_info *bound_value(const bs_session *s, int32_t n)
     return &s->graph->values[bs_node_is(node, &bs_op_output) ? bs_node_in(s->graph, node)[0] : node->first_out];
 }
 
-bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+static void session_enter(bs_session *session)
+{
+    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
+#if defined(BS_DEBUG)
+    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
+    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
+#endif
+    (void)session;
+}
+
+static void session_leave(bs_session *session)
+{
+#if defined(BS_DEBUG)
+    if (session)
+        atomic_fetch_sub(&session->users, 1);
+#endif
+    (void)session;
+}
+
+static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: the session, the name or the buffer is NULL");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind: there is no input, output or state \"%s\"", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name", name);
     const bs_value_info *v = bound_value(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
         return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
@@ -92,8 +112,18 @@ bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
+    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
+                               session->plan->transient_bytes));
     session->bound[n] = b;
     return BS_OK;
+}
+
+bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_bind(session, name, buffer, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
@@ -104,10 +134,21 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
             session->callbacks[r].user = user;
             return BS_OK;
         }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route: there is no router \"%s\"", router ? router : "");
+    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
 }
 
 /* ------------------------------------------------------------------------------------------------- extents */
+
+/* The input that gave this symbol its extent. */
+static const char *who_said(const bs_session *s, bs_dim_id symbol)
+{
+    for (int32_t n = 1;; n++) {
+        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n] ? bound_value(s, n) : NULL;
+        for (int32_t i = 0; v && i < v->rank; i++)
+            if (v->dims[i] == symbol)
+                return bs_node_name(&s->graph->nodes[n]);
+    }
+}
 
 /* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
 static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
@@ -118,8 +159,8 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, another input says %lld", bs_node_name(&s->graph->nodes[n]),
-                           i, (long long)s->bound[n].dim[i], (long long)*now);
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld", bs_node_name(&s->graph->nodes[n]),
+                           i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return BS_OK;
@@ -146,6 +187,7 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
 
 static bs_status derive_extents(bs_session *s, bs_error *error)
 {
+    char text[64];
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
         const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
@@ -153,8 +195,8 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE, "an extent of this run is %lld: the input is smaller than the network's window",
-                           (long long)s->dims[d]);
+            return bs_fail(error, BS_ERROR_SHAPE, "dimension %s is %lld in this run: an input is smaller than the network's window",
+                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return BS_OK;
 }
@@ -213,6 +255,23 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     return status;
 }
 
+/* A tensor that joins the cells of another value has a row for each in this run, too. */
+static bs_status check_rows(const bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_rows))
+            continue;
+        const bs_value_info *x = &g->values[bs_node_in(g, &g->nodes[n])[0]];
+        const int64_t rows = s->dims[x->dims[0]];
+        const int32_t cells = s->root.domains[g->nodes[n].domain].count;
+        if (rows < cells)
+            return bs_fail(error, BS_ERROR_SHAPE, "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+    }
+    return BS_OK;
+}
+
 static bs_status count_rows(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
@@ -226,10 +285,8 @@ static bs_status count_rows(bs_session *s, bs_error *error)
             const int64_t size = s->plan->domains[d].size;
             rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) * bs_ceil_div(s->dims[domain->width], size));
         }
-        if (rows->count > s->plan->domains[d].max_rows)
-            return bs_fail(error, BS_ERROR_LIMIT, "%d cells, at most %lld were planned", rows->count, (long long)s->plan->domains[d].max_rows);
     }
-    return BS_OK;
+    return check_rows(s, error);
 }
 
 /* ----------------------------------------------------------------------------------------------------- run */
@@ -246,6 +303,7 @@ static void run_begin(bs_session *s)
         s->dropped[r] = 0;
         memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
     }
+    s->fault = NULL;
     atomic_store(&s->status, BS_OK);
 }
 
@@ -291,8 +349,8 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\": %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]),
-                   bs_status_text(status));
+    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
+                   s->fault && *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)
@@ -324,16 +382,17 @@ static bs_status run_queue(bs_session *s, bs_error *error)
     return status;
 }
 
-bs_status bs_submit(bs_session *session, bs_error *error)
+static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_run: the session is NULL");
-    if (session->broken)
-        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
-    bs_status status = run_check(session, error);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
+    bs_status status = session->broken ? BS_OK : run_check(session, error);
     if (status != BS_OK)
         return status;
-    run_begin(session);
+    if (!session->broken)
+        run_begin(session); /* on a device states that are to be zero may not become it */
+    if (session->broken)
+        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
@@ -347,7 +406,15 @@ bs_status bs_submit(bs_session *session, bs_error *error)
     return status;
 }
 
-bs_status bs_wait(bs_session *session, bs_error *error)
+bs_status bs_submit(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_submit(session, error);
+    session_leave(session);
+    return status;
+}
+
+static bs_status session_wait(bs_session *session, bs_error *error)
 {
     int32_t node = 0;
     if (!session)
@@ -364,6 +431,14 @@ bs_status bs_wait(bs_session *session, bs_error *error)
         return status;
     }
     return run_ended(session, status, node, error);
+}
+
+bs_status bs_wait(bs_session *session, bs_error *error)
+{
+    session_enter(session);
+    const bs_status status = session_wait(session, error);
+    session_leave(session);
+    return status;
 }
 
 bs_status bs_run(bs_session *session, bs_error *error)

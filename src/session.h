@@ -17,9 +17,12 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
+    char fault[96];          /* what is wrong with the data, when a route failed */
 } bs_context;
 
 struct bs_session {
+    uint32_t mark;
+    atomic_int users; /* threads inside, where BS_DEBUG counts them */
     const bs_plan *plan;
     const bs_graph *graph;
     const bs_platform *platform;
@@ -55,6 +58,7 @@ struct bs_session {
     uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
+    const char *fault; /* of its context; NULL: the status says it all */
 };
 
 /* session.c */
@@ -94,6 +98,7 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* route.c */
+/* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 /* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
  * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */

@@ -19,7 +19,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     const bs_op *op = bs_op_get(node->op);
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
+    const int32_t count = op->weights(s->graph, node, specs);
     uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
     if (!prepared)
         return BS_ERROR_PLATFORM;
@@ -140,7 +140,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
-    return bs_refuse(error, BS_ERROR_ARGUMENT, "the profile is in use by another session");
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
 /* The store plans its reads and starts its lanes last: nothing fails after that. */
@@ -173,6 +173,18 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     return false;
 }
 
+#if defined(BS_DEBUG)
+static bool arenas_disjoint(const bs_memory *m)
+{
+    const bs_arena *arenas[4] = {&m->persistent, &m->transient, &m->staging, &m->slots};
+    for (int32_t i = 0; i < 4; i++)
+        for (int32_t k = i + 1; k < 4; k++)
+            if (!bs_disjoint(arenas[i]->base, arenas[i]->size, arenas[k]->base, arenas[k]->size))
+                return false;
+    return true;
+}
+#endif
+
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
     const bs_session_desc none = {.platform = NULL};
@@ -181,6 +193,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
         return NULL;
     }
+    BS_DEBUG_CHECK(plan->mark == BS_MARK_PLAN && plan->graph->mark == BS_MARK_GRAPH);
+    BS_DEBUG_CHECK(arenas_disjoint(memory));
     if (!desc)
         desc = &none;
     if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
@@ -208,6 +222,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         memory->slots.used = mark[3];
         return NULL;
     }
+    s->mark = BS_MARK_SESSION;
     return s;
 }
 
@@ -216,6 +231,7 @@ void bs_session_close(bs_session *session)
     if (!session)
         return;
     bs_wait(session, NULL);
+    session->mark = 0;
     bs_workers_stop(&session->pool);
     bs_store_close(&session->store); /* its lanes copy to the device */
     if (session->device)

@@ -76,10 +76,11 @@ static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64
     bs_profile_add(s->profile, &event);
 }
 
+/* Where there is a profile. */
 static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 {
     const bs_store *s = user;
-    const uint64_t now = s->profile ? store_now(s) : 0;
+    const uint64_t now = store_now(s);
     record(s, kind, now, now, unit, for_guess, 0, 0);
 }
 
@@ -134,13 +135,13 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
     if (!p || !p->thread_start)
         return BS_OK; /* the run reads for itself */
     if (p->gate_init(p->user, s->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the reader threads cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
     s->gate_made = true;
     for (; s->started < s->n_lanes; s->started++)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d cannot be started", number, s->n_lanes);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed", number, s->n_lanes);
         }
     return BS_OK;
 }
@@ -153,11 +154,12 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
     s->platform = d->platform;
     s->profile = d->profile;
     if (bs_plan_streams(d->plan)) {
-        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || d->weights->fetch_alignment == 0)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights, but they come from a source that cannot be streamed");
+        const uint32_t align = d->weights->fetch_alignment;
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) || align > BS_PAGE_BYTES)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to %d", BS_PAGE_BYTES);
         if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
-            return bs_fail(error, BS_ERROR_ARGUMENT, "policy %d or speculation %d does not exist, or is for replays only", d->stream->policy,
-                           d->stream->speculation);
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                           d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;

@@ -19,13 +19,13 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
-    snprintf(name, sizeof name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
+    snprintf(name, sizeof name, "%s.%s", bs_node_name(node), spec->suffix);
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
     status = w->locate(w->user, &info, block, &tensor->offset);
     if (status != BS_OK || bs_add_u64(tensor->offset, info.bytes) == UINT64_MAX)
-        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": its place in storage is unknown", name);
+        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
     tensor->bytes = info.bytes;
     tensor->dtype = info.dtype;
     return BS_OK;
@@ -102,8 +102,8 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
     if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
         node->end > bs_add_u64(record.offset, record.bytes))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in their record",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
     if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
         staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
         open->end = node->end;
@@ -139,7 +139,7 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
         const bool whole = piece->head ? true : piece->begin == at;
         if (!whole || piece->tail != last)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "the record of block %d cannot be checked as it is read: this plan leaves out "
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                            "some of its weights", piece->block);
         at = piece->end;
     }

@@ -284,7 +284,6 @@ bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
         return false;
     chunk->unit = unit;
     chunk->index = slot->issued++;
-    chunk->generation = slot->generation;
     chunk->demanded = slot->needed;
     chunk->offset = slot->offset;
     chunk->arrived = false;
@@ -374,8 +373,6 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     s->stats.prepare_ns += ns;
     if (status == BS_OK)
         measure(&s->prepare_per_byte, bytes, ns);
-    if (chunk->generation != slot->generation)
-        return false; /* of a load that is no more */
     slot->in_flight--;
     slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
     if (status != BS_OK)

@@ -39,7 +39,6 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
-    uint32_t generation; /* of the load; a chunk of another generation is discarded */
     uint64_t offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
@@ -144,7 +143,6 @@ void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 typedef struct bs_stream_chunk {
     int32_t unit, index;
-    uint32_t generation;
     bool demanded;
     bool arrived;
     uint64_t offset; /* of the unit's slot */

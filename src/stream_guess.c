@@ -3,7 +3,7 @@
  * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
  * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
  * what is needed sooner.
- * Relies on stream_slots.c and stream_predict.c. Must never be asked while the run waits for something that could be read. */
+ * Relies on stream_slots.c and stream_predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
 #include "stream.h"
 
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
@@ -28,7 +28,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
     for (int32_t d = 0; d < ahead; d++) {
-        const double stage = s->stage < 0 ? -1 : s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
+        const double stage = s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
         if (stage < 0)
             return (double)INFINITY;
         ns += stage;
@@ -81,7 +81,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
     uint64_t offset;
-    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits && s->visits > 0))
+    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;

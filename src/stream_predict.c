@@ -89,18 +89,13 @@ static void count_transitions(bs_stream *s, int32_t stage)
 
 /* -------------------------------------------------------------------------------------------- probabilities */
 
-/* Whether nothing routed lies between the visit in progress and the next one of `stage`. */
+/* Whether nothing routed lies between the visit in progress and the next one of `stage`, which is routed. */
 static bool follows_directly(const bs_stream *s, int32_t stage)
 {
-    const int32_t before = s->stages[stage].before;
-    if (before < 0 || s->stage < 0)
-        return false;
-    for (int32_t j = s->stage;; j = (j + s->facts.n_stages - 1) % s->facts.n_stages) {
-        if (s->facts.stages[j].router)
-            return j == before;
-        if (j == stage)
-            return false;
-    }
+    int32_t j = s->stage;
+    while (!s->facts.stages[j].router)
+        j = (j + s->facts.n_stages - 1) % s->facts.n_stages;
+    return j == s->stages[stage].before;
 }
 
 /* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
@@ -201,12 +196,10 @@ static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_predicti
                          int32_t expected)
 {
     for (int32_t n = 0; n < expected; n++) {
-        int32_t best = -1;
-        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-            if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
+        int32_t best = stage->first_unit;
+        for (int32_t k = best + 1; k < stage->first_unit + stage->n_units; k++)
+            if (s->score[k] > s->score[best])
                 best = k;
-        if (best < 0)
-            break;
         s->score[best] = -1;
         p->expected++;
         p->right += is_needed(units, count, s->facts.uses[best]);
@@ -271,7 +264,7 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     const bs_stream_stage *stage = &s->facts.stages[j];
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
         s->score[k] = is_needed(units, count, s->facts.uses[k]);
-    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+    if (s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
@@ -299,8 +292,7 @@ void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t cou
     } else {
         if (state->told)
             rate_look_ahead(s, j, units, count);
-        if (state->before >= 0)
-            average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
+        average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
         average(&state->error_frequency, rate_statistics(s, j, BS_PREDICT_FREQUENCY, units, count));
         learn(s, j, units, count);
     }

@@ -26,7 +26,7 @@ static double keep_lfu(const bs_stream *s, int32_t unit)
     return s->slots[unit].frequency * exp2(-age);
 }
 
-static double keep_belady(const bs_stream *s, int32_t unit) { return s->future ? -(double)s->future[unit] : 0; }
+static double keep_belady(const bs_stream *s, int32_t unit) { return -(double)s->future[unit]; }
 
 static const slot_keep slot_policies[BS_POLICY_COUNT] = {keep_reuse, keep_lru, keep_lfu, keep_belady};
 
@@ -64,7 +64,7 @@ typedef struct slot_place {
 static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
 {
     slot_place place = {offset, 0, -(double)INFINITY, true};
-    if (offset > s->facts.slot_bytes || bytes > s->facts.slot_bytes - offset)
+    if (bytes > s->facts.slot_bytes - offset)
         return;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         if (!slot_may_go(&s->slots[u]))
@@ -121,7 +121,6 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
-    slot->generation++;
     s->slots_used -= s->facts.units[unit].slot_bytes;
 }
 
@@ -132,7 +131,6 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
-    slot->generation++;
     slot->offset = offset;
     slot->issued = slot->done = 0;
     slot->spoiled = false;

@@ -1,5 +1,6 @@
 /* structure.c - structural ops: inputs, states, outputs, cells, routers, branches.
  * Owns their builder functions and shape rules. Relies on graph.h. Must never run anything. */
+#include "ops/common.h"
 #include "structure.h"
 
 /* ------------------------------------------------------------------------------------ inputs and outputs */
@@ -47,12 +48,12 @@ static bool name_is_new(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
     if (!infer->name[0])
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s needs a name", infer->op->name);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_op *op = bs_op_get(g->nodes[n].op);
         const bool named = op == &bs_op_input || op == &bs_op_state || op == &bs_op_output;
         if (named && strcmp(bs_node_name(&g->nodes[n]), infer->name) == 0)
-            return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "two inputs, states or outputs are called \"%s\"", infer->name);
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", op->name);
     }
     return true;
 }
@@ -62,16 +63,14 @@ static bool source_infer(bs_infer *infer)
     const bs_source_params *p = infer->params;
     if (!name_is_new(infer))
         return false;
-    if (p->dtype < 0 || p->dtype >= BS_DTYPE_COUNT || p->rank < 1 || p->rank > BS_MAX_RANK)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s \"%s\": dtype %d or rank %d is out of range", infer->op->name,
-                             infer->name, p->dtype, p->rank);
+    if (!bs_infer_field(infer, "dtype", p->dtype, 0, BS_DTYPE_COUNT - 1) || !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
+        return false;
     infer->out[0].dtype = (bs_dtype)p->dtype;
     infer->out[0].rank = p->rank;
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is not a constant or up to 1024 times a symbol",
-                                 infer->op->name, infer->name, i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times a symbol", i);
     }
     return true;
 }
@@ -89,9 +88,14 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     bs_source_params p = {name ? name : "", (int32_t)dtype, shape.rank, {0, 0, 0, 0}};
     if (!g || g->status != BS_OK)
         return failed;
+    g->adding = op->name;
+    g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
-        if (shape.dim[i] < 1 || (shape.dim[i] > (bs_dim)1 << 30 && shape.dim[i] < BS_UPTO(0)))
-            bs_graph_fail(g, BS_ERROR_SHAPE, "%s \"%s\": dimension %d is %lld, expected 1 .. 2^30", op->name, p.name, i, (long long)shape.dim[i]);
+        if (!bs_dim_is_known(g, shape.dim[i])) {
+            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
+                          (long long)shape.dim[i]);
+            return failed;
+        }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
         p.dim[i] = id < 0 ? 0 : source_dim_encode(g, id);
     }
@@ -108,18 +112,10 @@ bs_value bs_state(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape sh
     return source_add(graph, &bs_op_state, name, dtype, shape);
 }
 
-static bool is_root(bs_infer *infer, int32_t index)
-{
-    if (infer->in[index]->domain == 0)
-        return true;
-    return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "%s \"%s\" takes a root value, operand %d is of domain %d",
-                         infer->op->name, infer->name, index, infer->in[index]->domain);
-}
-
 static bool output_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    return name_is_new(infer) && is_root(infer, 0);
+    return name_is_new(infer) && bs_infer_root(infer, 0);
 }
 
 const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
@@ -143,37 +139,37 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
-    if (state->rank < 1 || value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
+    if (value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
         return bs_same_shape(state, value);
     rows.dims[0] = state->dims[0];
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
 }
 
-bool bs_state_is_written(const bs_graph *graph, int32_t state)
+bool bs_infer_state(bs_infer *infer)
 {
-    for (int32_t n = 1; n < graph->n_nodes; n++) {
-        const bs_node *node = &graph->nodes[n];
+    const bs_graph *g = infer->graph;
+    const bs_node *source = &g->nodes[infer->in[0]->node];
+    if (!bs_node_is(source, &bs_op_state))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
+                             bs_node_name(source));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
         const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
-        if (writes && bs_node_in(graph, node)[0] == state)
-            return true;
+        if (writes && bs_node_in(g, node)[0] == infer->ids[0])
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
     }
-    return false;
+    return true;
 }
 
 static bool state_write_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    if (!is_root(infer, 0) || !is_root(infer, 1))
+    if (!bs_infer_state(infer) || !bs_infer_root(infer, 1))
         return false;
-    const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
-    if (!bs_node_is(source, &bs_op_state))
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: operand 0 is not a state");
-    if (bs_state_is_written(infer->graph, infer->ids[0]))
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "state_write: state \"%s\" is written twice", bs_node_name(source));
-    char a[128], b[128];
+    char a[96], b[96];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "state_write \"%s\": %s %s is written to a state of %s %s", bs_node_name(source),
-                             bs_dtype_name(infer->in[1]->dtype), bs_value_text(infer->graph, infer->in[1], b, sizeof b),
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s", bs_dtype_name(infer->in[1]->dtype),
+                             bs_value_text(infer->graph, infer->in[1], b, sizeof b), bs_node_name(&infer->graph->nodes[infer->in[0]->node]),
                              bs_dtype_name(infer->in[0]->dtype), bs_value_text(infer->graph, infer->in[0], a, sizeof a));
     return true;
 }
@@ -205,13 +201,14 @@ static int32_t dim_ratio(const bs_graph *g, bs_dim_id base, bs_dim_id dim)
 static bool patches_join(bs_infer *infer, int32_t domain)
 {
     const bs_graph *g = infer->graph;
-    const bs_domain *d = &g->domains[g->domains[domain].patches < 0 ? 0 : g->domains[domain].patches];
-    if (d->kind != BS_DOMAIN_PATCHES || d != &g->domains[domain])
-        return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "patches \"%s\": `like` is not a value of a patch domain", infer->name);
+    const bs_domain *d = &g->domains[domain];
+    char a[112], b[96];
+    if (d->kind != BS_DOMAIN_PATCHES)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame", bs_domain_text(g, domain, a, sizeof a));
     const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]), kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
     if (ky < 1 || ky != kx)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "patches \"%s\": dimensions 1 and 2 are not the same multiple of those of `like`",
-                             infer->name);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
+                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, domain, a, sizeof a));
     infer->out[0].domain = domain;
     infer->out[0].scale_num = ky;
     return true;
@@ -222,11 +219,8 @@ static bool patches_infer(bs_infer *infer)
     const bs_patches_desc *p = infer->params;
     const bs_value_info *frame = infer->in[0];
     const int32_t size = bs_or_default(p->size, 64);
-    if (!is_root(infer, 0))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "size", size, 1, 8192))
         return false;
-    if (frame->rank != 3 || size < 1 || size > 8192)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "patches \"%s\" takes a frame [C,H,W] and a size of 1..8192, not rank %d, size %d",
-                             infer->name, frame->rank, size);
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     if (infer->n_in == 2)
         return patches_join(infer, infer->in[1]->domain);
@@ -253,8 +247,11 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
 static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
+    char a[112], b[96];
     if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
-        return bs_graph_fail(infer->graph, BS_ERROR_DOMAIN, "assemble takes cells [C,h,w] of a patch domain; gather what a router scattered first");
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
+                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -272,10 +269,8 @@ static bool rows_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
-    if (!is_root(infer, 0))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    if (x->rank < 1)
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "rows needs a leading dimension");
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -283,9 +278,9 @@ static bool rows_infer(bs_infer *infer)
     if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
         const bs_domain *d = &g->domains[infer->in[1]->domain];
         if (infer->in[1]->domain == 0)
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "rows: `like` is a root value, not one of cells");
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is a root value, expected cells");
         if (bs_dim_max(g, x->dims[0]) < d->max_rows)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "rows: dimension 0 holds %lld rows, the domain of `like` up to %lld",
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 holds %lld rows, the domain of `like` up to %lld",
                                  (long long)bs_dim_max(g, x->dims[0]), (long long)d->max_rows);
         out->domain = infer->in[1]->domain;
         return true;
@@ -311,10 +306,14 @@ static bool collect_infer(bs_infer *infer)
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
     const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
+    char text[112];
     if (!rows && d->kind != BS_DOMAIN_PATCHES)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "collect takes rows, segments or patches; gather what a router scattered first");
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
+                             bs_domain_text(g, x->domain, text, sizeof text));
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "collect: rank %d cells cannot be stacked (images of patches: use assemble)", x->rank);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
+                             bs_value_text(g, x, text, sizeof text));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
     out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);

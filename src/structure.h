@@ -40,8 +40,8 @@ const char *bs_protocol_name(bs_protocol protocol);
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
-/* Whether a state_write or state_append of this state is there already. */
-bool bs_state_is_written(const bs_graph *graph, int32_t state);
+/* Operand 0 is a state that nothing writes yet; else refuses. */
+bool bs_infer_state(bs_infer *infer);
 
 /* Segments (structure_segment.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */

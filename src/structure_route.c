@@ -1,5 +1,6 @@
 /* structure_route.c - routers, scatter, gather: builder functions and shape rules.
  * Relies on structure.h. Must never decide anything itself: that is route.c, when a session runs. */
+#include "ops/common.h"
 #include "structure.h"
 
 typedef struct bs_protocol_rule {
@@ -30,25 +31,18 @@ const char *bs_protocol_name(bs_protocol protocol)
 static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
 {
     bs_graph *g = infer->graph;
-    if (d->protocol < 0 || d->protocol >= BS_PROTOCOL_COUNT)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": protocol %d does not exist", infer->name, d->protocol);
     if (!infer->name[0])
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "a router needs a name");
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
     for (int32_t i = 1; i < g->n_routers; i++)
         if (strcmp(g->routers[i].desc->name, infer->name) == 0)
-            return bs_graph_fail(g, BS_ERROR_GRAPH, "two routers are called \"%s\"", infer->name);
+            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+    if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
+        return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
-    if (d->paths < 1 || d->paths > BS_MAX_PATHS || (two && d->paths != 2))
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": %d paths; %s takes %s", infer->name, d->paths,
-                             protocol_rules[d->protocol].name, two ? "2" : "1..64");
-    if (d->k < 0 || d->k > d->paths || d->fallback < 0 || d->fallback > d->paths)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": k %d or fallback %d is beyond its %d paths", infer->name, d->k,
-                             d->fallback, d->paths);
-    if (d->capacity < 0 || (d->protocol == BS_ROUTE_BUDGET && d->capacity > BS_MAX_PATHS))
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d is out of range", infer->name, d->capacity);
-    if (d->protocol == BS_ROUTE_CAPACITY && d->capacity < 1)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "route \"%s\": capacity %d, expected at least 1", infer->name, d->capacity);
-    return true;
+    return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
+           bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
+           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
+                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
 }
 
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
@@ -58,13 +52,14 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
     const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
     const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
-    if (score->rank != 1 || !bs_dim_is_const(infer->graph, score->dims[0]) || (expected > 0 && width != expected))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": %s takes scores [%lld] a cell, dimension 0 is %lld (rank %d)",
-                             infer->name, rule->name, (long long)expected, (long long)width, score->rank);
-    if (!(score->dtype == BS_F32 && rule->score_f32) && !(score->dtype == BS_I32 && rule->score_i32))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": %s does not take %s scores", infer->name, rule->name,
-                             bs_dtype_name(score->dtype));
-    return true;
+    const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) && (expected < 0 || width == expected);
+    if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
+        return true;
+    char wanted[16], shape[96];
+    snprintf(wanted, sizeof wanted, expected < 0 ? "n" : "%lld", (long long)expected);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
+                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name, rule->score_f32 ? "f32" : "i32",
+                         rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
 }
 
 static bool route_knob_sound(bs_infer *infer)
@@ -74,7 +69,10 @@ static bool route_knob_sound(bs_infer *infer)
     const bs_value_info *knob = infer->in[1];
     if (knob->domain == 0 && knob->dtype == BS_F32 && knob->rank == 1 && bs_dim_max(infer->graph, knob->dims[0]) == 1)
         return true;
-    return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "route \"%s\": the knob must be a root value f32 [1]", infer->name);
+    char shape[96], domain[112];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
+                         bs_value_text(infer->graph, knob, shape, sizeof shape),
+                         bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
 }
 
 static int32_t route_max_paths_per_cell(const bs_route_desc *d)
@@ -92,9 +90,9 @@ static bool route_infer(bs_infer *infer)
     if (!route_params_sound(infer, d) || !route_scores_sound(infer, d) || !route_knob_sound(infer))
         return false;
     if (infer->in[0]->domain == 0)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "route \"%s\": scores are a root value; make cells first (bs_rows, bs_patches)", infer->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
     if (g->n_routers == BS_MAX_ROUTERS)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
     bs_router_info *router = &g->routers[g->n_routers];
     router->node = g->n_nodes;
     router->domain = infer->in[0]->domain;
@@ -139,11 +137,20 @@ bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_rout
 
 /* ------------------------------------------------------------------------------------ what follows a router */
 
+/* For builders that look at a router before they add a node. */
+static bool router_exists(bs_graph *graph, const char *op, bs_router router)
+{
+    if (!graph || graph->status != BS_OK)
+        return false;
+    return (router.id >= 1 && router.id < graph->n_routers) ||
+           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+}
+
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
 {
     if (id >= 1 && id < infer->graph->n_routers)
         return &infer->graph->routers[id];
-    bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "%s: router %d does not exist", infer->op->name, id);
+    bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d does not exist", id);
     return NULL;
 }
 
@@ -152,13 +159,16 @@ static bool scatter_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_router_params *p = infer->params;
     const bs_router_info *router = router_known(infer, p->router);
+    char a[112], b[112];
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_graph_fail(g, BS_ERROR_ARGUMENT, "scatter: router \"%s\" has no path %d", router->desc->name, p->path);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name,
+                             router->desc->paths);
     if (infer->in[0]->domain != router->domain)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "scatter: the value is of domain %d, router \"%s\" decides for domain %d",
-                             infer->in[0]->domain, router->desc->name, router->domain);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
     const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
                               .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
     infer->router = p->router;
@@ -194,7 +204,8 @@ static bool price_infer(bs_infer *infer)
     if (!router)
         return false;
     if (router->desc->protocol != BS_ROUTE_BUDGET)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "route_price: router \"%s\" has no budget", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget", router->desc->name,
+                             protocol_rules[router->desc->protocol].name);
     infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
@@ -209,7 +220,8 @@ static bool score_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->ids[0] != router->score)
-        return bs_graph_fail(infer->graph, BS_ERROR_GRAPH, "route_score: the operand is not the score of router \"%s\"", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
+                             router->desc->name, router->score);
     infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
@@ -229,8 +241,10 @@ bs_value bs_route_price(bs_graph *graph, bs_router router)
 bs_value bs_route_score(bs_graph *graph, bs_router router)
 {
     const bs_router_params p = {"", router.id, 0};
-    const bool known = graph && router.id >= 1 && router.id < graph->n_routers;
-    const int32_t score = known ? graph->routers[router.id].score : 0; /* 0: refused */
+    const bs_value failed = {0};
+    if (!router_exists(graph, "route_score", router))
+        return failed;
+    const int32_t score = graph->routers[router.id].score;
     return bs_graph_value(graph, bs_op_index("route_score"), &score, 1, &p);
 }
 
@@ -239,10 +253,12 @@ static bool look_ahead_infer(bs_infer *infer)
 {
     infer->n_out = 0;
     if (!infer->name[0])
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "look_ahead needs the name of a router");
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
     const bs_value_info *score = infer->in[0];
+    char shape[96];
     if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) || !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "look_ahead \"%s\": a score a path is expected, f32 or i32 [paths]", infer->name);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]", bs_dtype_name(score->dtype),
+                             bs_value_text(infer->graph, score, shape, sizeof shape));
     return true;
 }
 
@@ -263,30 +279,32 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_gather_params *p = infer->params;
     const bs_value_info *v = &g->values[infer->ids[path]];
     const bs_domain *d = &g->domains[v->domain];
+    char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
-        return bs_graph_fail(g, BS_ERROR_DOMAIN, "gather: operand %d is not of path %d of router \"%s\"", path, path, router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
+                             bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
     bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
-    char a[128], b[128];
     if (!same)
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "gather of router \"%s\": path %d gives %s %s, another path %s %s", router->desc->name, path,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, sizeof a), bs_dtype_name(first->dtype),
-                             bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path,
+                             router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
+                             bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 
 static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, const bs_value_info *first)
 {
     const bs_gather_params *p = infer->params;
-    if (p->mode < BS_GATHER_PLACE || p->mode > BS_GATHER_SELECT)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "gather: mode %d does not exist", p->mode);
+    if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
+        return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
-        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "gather: place takes at most one path a cell, router \"%s\" gives up to %d",
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d",
                              router->desc->name, router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
-        return bs_graph_fail(infer->graph, BS_ERROR_SHAPE, "gather: sums are f32, not %s", bs_dtype_name(first->dtype));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
+                             bs_dtype_name(first->dtype));
     return true;
 }
 
@@ -298,20 +316,28 @@ static bool gather_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->n_in != router->desc->paths + 1)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "gather: router \"%s\" has %d paths", router->desc->name, router->desc->paths);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
+                             router->desc->paths, router->desc->name);
     const bs_value_info *first = NULL;
     for (int32_t i = 0; i < infer->n_in && !first; i++)
         first = infer->ids[i] ? &g->values[infer->ids[i]] : NULL;
     if (!first)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "gather of router \"%s\" has nothing to gather", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "no path of \"%s\" gives anything, and there is no residual", router->desc->name);
     if (!gather_mode_sound(infer, router, first))
         return false;
     for (int32_t i = 0; i < router->desc->paths; i++)
         if (infer->ids[i] && !gather_value_sound(infer, router, i, first))
             return false;
-    const int32_t residual = infer->ids[router->desc->paths];
-    if (residual && (g->values[residual].domain != router->domain || !bs_same_shape(&g->values[residual], first)))
-        return bs_graph_fail(g, BS_ERROR_SHAPE, "gather of router \"%s\": the residual is of another domain or shape", router->desc->name);
+    const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
+    char a[112], b[112];
+    if (infer->ids[router->desc->paths] && residual->domain != router->domain)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
+    if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
+                             bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),
+                             bs_value_text(g, first, b, sizeof b));
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
@@ -326,15 +352,11 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 {
     int32_t in[BS_MAX_PATHS + 1];
     const bs_value failed = {0};
-    if (!graph || graph->status != BS_OK)
+    if (!router_exists(graph, "gather", router))
         return failed;
-    if (router.id < 1 || router.id >= graph->n_routers || !values) {
-        bs_graph_fail(graph, BS_ERROR_GRAPH, "gather: router %d does not exist", router.id);
-        return failed;
-    }
     const int32_t paths = graph->routers[router.id].desc->paths;
     for (int32_t i = 0; i < paths; i++)
-        in[i] = values[i].id;
+        in[i] = values ? values[i].id : 0; /* no path gives anything */
     in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
     return bs_graph_value(graph, bs_op_index("gather"), in, paths + 1, &p);

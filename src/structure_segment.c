@@ -12,22 +12,26 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
         return domain;
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is not of segments (bs_segments; gather what a router scattered first)", index);
+    char text[112];
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)",
+                  index, bs_domain_text(infer->graph, domain, text, sizeof text));
     return 0;
 }
 
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
 {
     const bs_value_info *v = infer->in[index];
-    char shape[96];
+    char shape[96], segments[96];
     if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is not an input", index, what);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is made by %s, expected an input", index, what,
+                             bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
                              bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, which is another number of segments", index, what,
-                             bs_value_text(infer->graph, v, shape, sizeof shape));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
+                             bs_value_text(infer->graph, v, shape, sizeof shape),
+                             bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
     return true;
 }
 
@@ -37,9 +41,7 @@ static bool segments_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (x->domain != 0)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of domain %d, expected a root value", x->domain);
-    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
         return false;
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -80,11 +82,8 @@ static bool append_fits(bs_infer *infer, int32_t domain)
 static bool state_append_infer(bs_infer *infer)
 {
     infer->n_out = 0;
-    const bs_node *source = &infer->graph->nodes[infer->in[0]->node];
-    if (!bs_node_is(source, &bs_op_state))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is not a state");
-    if (bs_state_is_written(infer->graph, infer->ids[0]))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
+    if (!bs_infer_state(infer))
+        return false;
     const int32_t domain = bs_infer_segments(infer, 1);
     return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
 }

@@ -15,9 +15,8 @@ static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, si
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
     for (int32_t i = 0; i < rank && i < BS_MAX_RANK && used < bytes; i++) {
-        const int n = snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
-                               i + 1 == rank ? "]" : "");
-        used += n < 0 ? bytes : (size_t)n;
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
+                                 i + 1 == rank ? "]" : "");
     }
 }
 
@@ -44,7 +43,7 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status == BS_ERROR_WEIGHTS)
         return bs_fail(error, status, "weight \"%s\" is missing", name);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\" could not be looked up", name);
+        return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
     weight_shape_text(info->rank, info->dim, found, sizeof found);
     weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
@@ -54,8 +53,8 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
     if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
-        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, which are not those of %s", name,
-                       (unsigned long long)info->bytes, found);
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
+                       (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
     return BS_OK;
 }
 
@@ -98,11 +97,12 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
 {
     const uint64_t wanted = bs_weight_spec_bytes(spec);
     if (info->bytes > wanted || wanted > SIZE_MAX)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" was found for another shape", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
+                       (unsigned long long)info->bytes, (unsigned long long)wanted);
     uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
     const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\" could not be read", name);
+        return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
         bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;

@@ -43,7 +43,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
     if (threads <= 1 || !platform || !platform->thread_start)
         return BS_OK; /* all on the calling thread */
     if (platform->gate_init(platform->user, pool->gate) != 0)
-        return bs_fail(error, BS_ERROR_PLATFORM, "the gate of the thread pool cannot be made");
+        return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
     pool->gate_made = true;
     pool->threads = threads;
     for (int32_t i = 1; i < threads; i++) {
@@ -52,7 +52,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
             bs_workers_stop(pool);
-            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d cannot be started", i, threads - 1);
+            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i, threads - 1);
         }
         pool->started = i;
     }

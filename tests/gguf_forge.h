@@ -21,6 +21,7 @@ typedef struct forge {
     uint8_t bytes[FORGE_BYTES];
     size_t n;
     uint64_t n_keys, n_tensors;
+    size_t header, data; /* where the header ends and the data begins, once both are written */
 } forge;
 
 /* --- writing ----------------------------------------------------------------------------------------- */
@@ -116,6 +117,23 @@ static inline void forge_end(forge *f)
 {
     memcpy(f->bytes + 8, &f->n_tensors, 8);
     memcpy(f->bytes + 16, &f->n_keys, 8);
+}
+
+/* Puts `bytes` in the place of `removed` bytes of the header; the data moves to the next multiple of `alignment`. */
+static inline void forge_splice(forge *f, size_t at, size_t removed, const void *bytes, size_t n, size_t alignment)
+{
+    static uint8_t behind[FORGE_BYTES];
+    const size_t rest = f->header - at - removed, data = f->n - f->data;
+    if (f->n + n + alignment > FORGE_BYTES)
+        exit(2);
+    memcpy(behind, f->bytes + at + removed, rest);
+    memcpy(behind + rest, f->bytes + f->data, data);
+    memmove(f->bytes + at, bytes, n); /* may be the file's own */
+    memcpy(f->bytes + at + n, behind, rest);
+    f->n = f->header = at + n + rest;
+    forge_pad(f, alignment);
+    f->data = f->n;
+    forge_put(f, behind + rest, data);
 }
 
 /* --- finding one's way ------------------------------------------------------------------------------- */

@@ -201,6 +201,9 @@ static inline void tiny_write(forge *f, extra more)
     tiny_weights(f, more);
     tiny_extra(f, more);
     tiny_tensors(f, more);
+    f->header = f->n;
+    forge_pad(f, more == NO_ALIGNMENT ? 32 : alignment);
+    f->data = f->n;
     for (uint32_t b = 0; b < TINY_BLOCKS; b++) {
         forge_pad(f, more == NO_ALIGNMENT ? 32 : alignment);
         if (head)

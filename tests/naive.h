@@ -462,7 +462,7 @@ static inline void naive_best(const bs_route_desc *d, int32_t k, const double *s
         sum += (float)score[best];
     }
     for (int32_t i = 0; i < k; i++)
-        naive_choose(c, (int32_t)index[i], d->normalise && sum > 0 ? (double)((float)order[i] / sum) : order[i]);
+        naive_choose(c, (int32_t)index[i], d->normalise && sum > 0 && sum < INFINITY ? (double)((float)order[i] / sum) : order[i]);
 }
 
 /* One cell; `knob` is added to the threshold. */

@@ -38,9 +38,10 @@ CUDA_ENDINGS = (".cu", ".cuh", ".h", ".inc")
 OTHER_SOURCES = ("cuda/",)  # folders of src/ that are not parts of brainstorm.c
 
 # What the library may ask of the system. stdlib.h is missing on purpose: nothing allocates, nothing exits.
+# assert.h is for builds with BS_DEBUG alone.
 SYSTEM_HEADERS = {
     # C11
-    "float.h", "inttypes.h", "limits.h", "math.h", "stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h",
+    "assert.h", "float.h", "inttypes.h", "limits.h", "math.h", "stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h",
     "stddef.h", "stdint.h", "stdio.h", "string.h",
     # the POSIX platform table
     "errno.h", "fcntl.h", "pthread.h", "sched.h", "sys/stat.h", "sys/types.h", "time.h", "unistd.h",

@@ -10,7 +10,7 @@
 
 enum {
     BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    BS_BICUBIC_CHUNK = 128, /* columns enlarged together: a whole count of vectors; five rows are on the stack */
+    BS_BICUBIC_CHUNK = 80, /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
     BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
 };
 
@@ -43,31 +43,33 @@ typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
-/* What the bicubic does to samples: a chunk of a row sideways, then four of them to one output row. */
+/* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *r0, const bs_line_pair *r1, const bs_line_pair *r2,
-                                 const bs_line_pair *r3, void *samples, int32_t count, float high);
+typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count, float high);
 
-/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. `scale` is 1,
- * or the bytes of a sample where `type` is char. */
+/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
+ * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
+ * `type` is char. */
 #define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
     bs_line_pair ring[5];                                                                                        \
     for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
         const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
         type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
-        int32_t made = -3;                                                                                       \
-        for (int32_t y = 0; y < t->h; y++, out += 2 * t->out_row * (scale)) {                                    \
-            const bs_line_pair *r[5];                                                                            \
-            for (int32_t i = 0; i < 5; i++) {                                                                    \
-                const int32_t row = (int32_t)bs_inside(y + i - 2, t->h, t->margins.top, t->margins.bottom);      \
-                bs_line_pair *lines = &ring[(row + 5) % 5];                                                      \
-                if (row > made)                                                                                  \
-                    enlarge(t, row, x, count, lines);                                                            \
-                made = row > made ? row : made;                                                                  \
-                r[i] = lines;                                                                                    \
+        const bs_line_pair *r[5] = {0};                                                                          \
+        int32_t made = -3, slot = 0;                                                                             \
+        for (int32_t y = -4; y < t->h; y++) {                                                                    \
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);              \
+            if (row > made) {                                                                                    \
+                slot = slot < 4 ? slot + 1 : 0;                                                                  \
+                enlarge(t, row, x, count, &ring[slot]);                                                          \
+                made = row;                                                                                      \
             }                                                                                                    \
-            vertical(r[0], r[1], r[2], r[3], out, count, high);                                                  \
-            vertical(r[4], r[3], r[2], r[1], out + t->out_row * (scale), count, high);                           \
+            memmove(r, r + 1, 4 * sizeof *r);                                                                    \
+            r[4] = &ring[slot];                                                                                  \
+            if (y < 0)                                                                                           \
+                continue;                                                                                        \
+            vertical(r, out, t->out_row, count, high);                                                           \
+            out += 2 * t->out_row * (scale);                                                                     \
         }                                                                                                        \
     }
 

@@ -13,12 +13,17 @@ enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V
 static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 {
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
+        char a[112], b[112];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
             return false;
         if (infer->in[i]->domain != domain)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, operand 0 of domain %d", i, infer->in[i]->domain, domain);
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
+                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a),
+                                 bs_domain_text(infer->graph, domain, b, sizeof b));
         if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d has another dimension 0 than operand 0", i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
+                                 bs_value_text(infer->graph, infer->in[i], a, sizeof a),
+                                 bs_value_text(infer->graph, infer->in[0], b, sizeof b));
     }
     return true;
 }
@@ -26,20 +31,19 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 /* [segments, window, d], both with one window. */
 static bool attention_cache_fits(bs_infer *infer, int32_t domain)
 {
+    int32_t window;
     for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
         const bs_value_info *cache = infer->in[i];
-        int32_t window;
         char shape[96];
-        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 3, 3) || !bs_infer_const(infer, i, 1, "the window", &window))
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
-        if (cache->domain != 0)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of domain %d, expected a root value", i, cache->domain);
-        if (cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
-            cache->dims[2] != infer->in[0]->dims[0])
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
+            cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
                                  i, bs_value_text(infer->graph, cache, shape, sizeof shape));
     }
-    return bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
+           bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
 }
 
 static bool attention_infer(bs_infer *infer)

@@ -52,7 +52,7 @@ static bool binary_infer(bs_infer *infer)
         return false;
     /* b of rank 1 beside an image: one value a channel */
     if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
-        return bs_infer_rank(infer, 1, a->rank, a->rank);
+        return bs_infer_same_rank(infer, 1);
     return binary_dims_fit(infer) && binary_frames_fit(infer);
 }
 

@@ -6,14 +6,11 @@
 
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
 {
-    char text[200];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    bs_graph_fail_as(infer->graph, status, format, arguments);
     va_end(arguments);
-    const bool named = infer->name && *infer->name;
-    return bs_graph_fail(infer->graph, status, "%s%s%s%s: %s", infer->op->name, named ? " \"" : "",
-                         named ? infer->name : "", named ? "\"" : "", text);
+    return false;
 }
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
@@ -36,7 +33,17 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
         snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
                          bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
-                         low == 3 && high == 3 ? " [C, H, W]" : "");
+                         low == 3 ? " [C, H, W]" : "");
+}
+
+bool bs_infer_same_rank(bs_infer *infer, int32_t index)
+{
+    const bs_value_info *value = infer->in[index], *first = infer->in[0];
+    char a[96], b[96];
+    if (value->rank == first->rank)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
+                         bs_value_text(infer->graph, value, a, sizeof a), bs_value_text(infer->graph, first, b, sizeof b));
 }
 
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
@@ -62,13 +69,17 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     *positive = bs_axis_of(axis, rank);
     if (*positive >= 0 && *positive < rank)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of an operand of rank %d", axis, rank);
+    char shape[96];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
+                         bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
 }
 
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
 {
     if (n >= low && n <= high)
         return true;
+    if (low == high)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n, (long long)low);
     return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
                          (long long)low, (long long)high);
 }
@@ -78,13 +89,23 @@ bool bs_infer_act(bs_infer *infer, int32_t act)
     return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1);
 }
 
+bool bs_infer_root(bs_infer *infer, int32_t index)
+{
+    const int32_t domain = infer->in[index]->domain;
+    char text[112];
+    if (domain == 0)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected a root value", index,
+                         bs_domain_text(infer->graph, domain, text, sizeof text));
+}
+
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_id d = infer->in[0]->dims[axis];
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
     char text[64];
     if (maximum < 1 || maximum > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
                              bs_dim_text(infer->graph, d, text, sizeof text), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
@@ -137,11 +158,12 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     const int32_t divisor = common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (in->rank == 3 && patches && (int64_t)patches->size * n % d != 0)
+    if (patches && (int64_t)patches->size * n % d != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld", (long long)n, (long long)d);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
+                             (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
@@ -210,10 +232,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value)
 
 const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    int32_t index = 0;
-    while (index < bs_op_count() && bs_op_get(index) != op)
-        index++;
-    return bs_graph_add(graph, index, in, n_in, params);
+    return bs_graph_add(graph, bs_op_index(op->name), in, n_in, params);
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)

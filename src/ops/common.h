@@ -7,11 +7,13 @@
 
 #define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
 
-/* Every refusal reads: op "node": text. Returns false always. */
+/* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* As many dimensions as operand 0. */
+bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* An f32 image [C,H,W] with a constant number of channels. */
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
@@ -23,6 +25,8 @@ static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ?
 /* A field of a descriptor within low .. high. */
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
+/* The operand is a root value. */
+bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 

@@ -16,7 +16,7 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 {
     if (axis == 0 || !bs_value_in_patches(infer->graph, infer->in[0]))
         return true;
-    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches", axis);
+    return bs_infer_fail(infer, BS_ERROR_DOMAIN, "axis %d of an image that is cut into patches, expected 0", axis);
 }
 
 /* ----------------------------------------------------------------------------------------------------- concat */
@@ -24,7 +24,7 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
 {
     const bs_value_info *first = infer->in[0], *other = infer->in[index];
-    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_rank(infer, index, first->rank, first->rank))
+    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
         return false;
     for (int32_t d = 0; d < first->rank; d++) {
         char left[64], right[64];
@@ -126,8 +126,8 @@ static bool slice_infer(bs_infer *infer)
     char text[64];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s: start %d, length %d reach beyond it", axis,
-                             bs_dim_text(infer->graph, d, text, sizeof text), desc->start, desc->length);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s", desc->start,
+                             desc->length, axis, bs_dim_text(infer->graph, d, text, sizeof text));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);

@@ -41,6 +41,7 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
     const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
+    char shape[96];
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -54,8 +55,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         return infer->out[0].dims[axis] >= 0;
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of the operand",
-                             axis);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
+                             bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
     count->symbols--;
@@ -99,7 +100,7 @@ static bool reshape_infer(bs_infer *infer)
     if (count.rest >= 0)
         return reshape_rest(infer, &count) && bs_infer_no_new_image(infer);
     if (count.in != count.out || count.symbols != 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s does not have %lld elements",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, which does not have %lld elements",
                              bs_value_text(infer->graph, infer->in[0], shape, sizeof shape), (long long)count.out);
     return bs_infer_no_new_image(infer);
 }
@@ -182,7 +183,7 @@ static int32_t reshape_code(bs_graph *graph, const bs_value_info *x, bs_dim dim)
 {
     if (dim == -1)
         return BS_RESHAPE_REST;
-    if (dim < 1 || (dim >= BS_UPTO(0) && dim < 2 * BS_UPTO(0)))
+    if (!bs_dim_is_known(graph, dim) || (dim >= BS_UPTO(0) && dim < 2 * BS_UPTO(0)))
         return 0; /* a new anonymous symbol cannot equal any of the operand's */
     const bs_dim_id id = bs_dim_resolve(graph, dim);
     if (id >= 0 && bs_dim_is_const(graph, id))

@@ -1,66 +1,68 @@
 #!/bin/sh
-# cuda_mutants.sh [NAME...] - whether the tests of the CUDA backend notice faults. Each of cuda_mutants.txt (or those named)
-# is planted in a copy of the sources, what changes is built for the emulation, and the test that must notice is run.
+# mutants.sh LIST [NAME...] - whether the tests notice faults. Each of LIST (or those named) is planted in a copy of the
+# sources, what changes is built, and the test that must notice is run.
 #
-# Says `caught NAME by TEST (plain|tsan)` or `SURVIVED NAME`, and ends with `N passed, N failed`. Without a fault all tests
-# must pass first. A fault is caught by a failed check, a report of the thread sanitizer, a crash, or by no end in $PATIENCE
-# seconds [90]; where TRUST=1, the run without a fault is left out. $BUILD is where it works [build]; $JOBS faults at a time [2]. Wants clang++ for tsan, and $CUDA_HOME.
+# A line of LIST: name|file|test that must notice|how it is built: plain, asan or tsan|what sed -E does to the file.
+# Says `caught NAME by TEST (tool)` or `SURVIVED NAME`, and ends with `N passed, N failed`. Without a fault all tests must pass
+# first; where TRUST=1, that is left out. A fault is caught by a failed check, a report of a sanitizer, a crash, or by no end in
+# $PATIENCE seconds [90]. $BUILD is where it works [build]; $JOBS faults at a time [2]; CUDA=emulated is for tests of the CUDA
+# backend, and wants $CUDA_HOME. tsan wants clang.
 set -u
+list=$1
+shift
 root=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=${BUILD:-build} JOBS=${JOBS:-2} PATIENCE=${PATIENCE:-90} MAKE=${MAKE:-make}
-work=$BUILD/mutants
+work=$BUILD/$(basename "$list" .txt)
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 export TSAN_OPTIONS="halt_on_error=1 ${TSAN_OPTIONS:-}"
 
 # The faults asked for: name|file|test|tool|sed.
 faults() {
-    grep -v '^ *\(#\|$\)' "$root/tests/cuda_mutants.txt" | while IFS= read -r line; do
+    grep -v '^ *\(#\|$\)' "$list" | while IFS= read -r line; do
         case " $* " in
         "  " | *" ${line%%|*} "*) printf '%s\n' "$line" ;;
         esac
     done
 }
 
-# Builds test $2 in the copy $1, for tool $3.
+# Builds test $2 in the copy $1, for tool $3; for a script, the programs.
 build() {
-    case $3 in
-    tsan) set -- "$1" "$2" "$3" SANITIZE=thread CC=clang CXX=clang++ CPPFLAGS=-DBS_CU_THREADS=64 'CFLAGS=-O1 -g' ;;
-    *) set -- "$1" "$2" "$3" 'CFLAGS=-O1' ;;
+    tree=$1 tool=$3 target=$3/tests/$2
+    [ ! -f "$root/tests/$2.sh" ] || target=all
+    case $tool in
+    tsan) set -- SANITIZE=thread CC=clang CXX=clang++ CPPFLAGS=-DBS_CU_THREADS=64 'CFLAGS=-O1 -g' ;;
+    asan) set -- SANITIZE=address,undefined 'CFLAGS=-O1 -g' ;;
+    *) set -- 'CFLAGS=-O1' ;;
     esac
-    tree=$1 test=$2 tool=$3
-    shift 3
-    $MAKE -s -C "$tree" CUDA=emulated BUILD="$tool" "$@" "$tool/tests/$test" >"$tree/build.log" 2>&1
+    $MAKE -s -j"$JOBS" -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" "$target" >"$tree/build.log" 2>&1
 }
 
-# Runs test $2 of the copy $1, built for tool $3, to its first failure. Status 0: it passed.
+# Runs test $2 of the copy $1, built for tool $3, for $4 seconds and to its first failure. Status 0: it passed.
 judge() {
-    log=$1/$3/$2.log waited=0
-    (cd "$1" && exec "$3/tests/$2") >"$log" 2>&1 </dev/null &
+    log=$1/$3/$2.log
+    command=$3/tests/$2
+    [ ! -f "$root/tests/$2.sh" ] || command="sh tests/$2.sh"
+    (cd "$1" && BUILD=$3 exec timeout -k 2 "$4" $command) >"$log" 2>&1 </dev/null &
     pid=$!
     while kill -0 $pid 2>/dev/null; do
-        if grep -q '^FAIL' "$log" || [ $waited -ge $((5 * $4)) ]; then
-            kill -9 $pid 2>/dev/null
+        if grep -q '^FAIL' "$log"; then
+            kill $pid 2>/dev/null
             wait $pid 2>/dev/null
             return 1
         fi
         sleep 0.2
-        waited=$((waited + 1))
     done
     wait $pid 2>/dev/null
 }
 
-# The object that comes of file $1, without its ending.
-object() {
-    case $1 in
-    src/cuda/*) echo src/cuda/cuda ;;
-    *) echo "${1%.*}" ;;
-    esac
+# The objects of tool $2 that come of file $1, in the copy that was not changed.
+objects() {
+    (cd "$work/tree/$2/obj" && find . -name '*.d' -exec grep -lE "(^| )$1( |\$)" {} + | sed 's/\.d$/.o/')
 }
 
 # Plants one fault in the copy $1; says how that went.
 try() {
     tree=$1 name=$2 file=$3 test=$4 tool=$5
-    object=$tool/obj/$(object "$file").o
     sed -E "$6" "$root/$file" >"$tree/$file"
     if cmp -s "$root/$file" "$tree/$file"; then
         verdict="SURVIVED $name: its line changes nothing"
@@ -72,7 +74,9 @@ try() {
         verdict="caught $name by $test ($tool)"
     fi
     cp -p "$root/$file" "$tree/$file"
-    cp "$tree/pristine/$object" "$tree/$object" # newer than its source: nothing to build
+    for object in $(objects "$file" "$tool"); do # newer than their sources: nothing to build
+        cp "$work/tree/$tool/obj/$object" "$tree/$tool/obj/$object"
+    done
     printf '%s\n' "$verdict"
 }
 
@@ -84,7 +88,7 @@ faults "$@" >"$work/list"
 
 rm -rf "$work"/tree*
 mkdir -p "$work/tree"
-for part in Makefile brainstorm.h brainstorm.pc.in src tests tools examples bench; do
+for part in Makefile brainstorm.h brainstorm.pc.in src tests tools examples bench models; do
     [ ! -e "$part" ] || cp -Rp "$part" "$work/tree/"
 done
 
@@ -92,10 +96,6 @@ cut -d '|' -f 3,4 "$work/list" | sort -u >"$work/pairs"
 while IFS='|' read -r test tool; do
     build "$work/tree" "$test" "$tool" || { cat "$work/tree/build.log"; echo "FAIL $test ($tool) does not build"; exit 1; }
 done <"$work/pairs"
-mkdir "$work/tree/pristine"
-for tool in plain tsan; do
-    [ ! -d "$work/tree/$tool" ] || { mkdir "$work/tree/pristine/$tool" && cp -Rp "$work/tree/$tool/obj" "$work/tree/pristine/$tool/"; }
-done
 # Without a fault.
 while IFS='|' read -r test tool; do
     [ -z "${TRUST:-}" ] || continue

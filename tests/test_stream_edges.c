@@ -1,0 +1,174 @@
+/* Promises: the stream does what stream.h says where the random worlds of test_stream seldom or never get: margins that are no
+ * numbers, a unit asked for twice, waits that nothing can end, pauses and counters at their limits.
+ *
+ * The state machine is driven directly, step by step. */
+#include "check.h"
+#include "stream.h"
+
+#include <math.h>
+
+enum { UNITS = 4, STAGES = 2 };
+
+static const bs_stream_unit units[UNITS] = {{64, 1000, 1}, {64, 1000, 1}, {64, 1000, 1}, {64, 1000, 1}};
+static const bs_stream_stage stages[STAGES] = {{1, 0, 2}, {2, 2, 2}};
+static const int32_t uses[UNITS] = {0, 1, 2, 3};
+static _Alignas(64) uint8_t memory[1 << 16];
+static bs_stream s;
+
+static void begin(uint64_t slot_bytes)
+{
+    const bs_stream_facts facts = {UNITS, STAGES, UNITS, units, stages, uses, slot_bytes, {0, 0, 0}, false};
+    if (bs_stream_bytes(&facts) > sizeof memory)
+        exit(2);
+    bs_stream_init(&s, &facts, memory);
+}
+
+/* Reads the next chunk; -1: there is nothing to read, else its unit. */
+static int32_t bring(bs_status status)
+{
+    bs_stream_chunk chunk;
+    if (!bs_stream_next(&s, 0, &chunk))
+        return -1;
+    bs_stream_done(&s, &chunk, status, 1000, 10, 0);
+    return chunk.unit;
+}
+
+static bool take(int32_t unit, bs_status *failed)
+{
+    uint64_t offset;
+    return bs_stream_take(&s, unit, &offset, failed);
+}
+
+static void test_margins(void)
+{
+    static const double wrong[] = {NAN, -1, INFINITY, -INFINITY};
+    int32_t zero = 0;
+    begin(256);
+    check(bs_stream_strength(&s, 0, 1) == BS_STRENGTHS - 1 && s.stages[0].margin > 0.999, "the first margin is as clear as can be, and what is usual then");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        zero += bs_stream_strength(&s, 0, wrong[i]) == 0;
+    check(zero == 4 && s.stages[0].margin > 0.999 && s.stages[0].margin < 1.001, "margins that are negative or no numbers say nothing, and teach nothing");
+    check(bs_stream_strength(&s, 0, 0) == 0 && bs_stream_strength(&s, 0, 1) == 4 && bs_stream_strength(&s, 0, 1e300) == BS_STRENGTHS - 1,
+          "none, the usual one and a huge one are ranked");
+    bs_stream_expect(&s, 1, 2, INT32_MAX);
+    bs_stream_expect(&s, 1, 3, INT32_MIN);
+    check(s.expected[2] == BS_STRENGTHS && s.expected[3] == 1, "a strength out of range counts as the nearest one");
+}
+
+static void test_twice(void)
+{
+    static const int32_t again[3] = {1, 0, 1};
+    bs_status failed;
+    begin(256);
+    bs_stream_visit(&s, 0, again, 3, 0);
+    check(s.n_needed == 2 && s.stats.misses == 2, "a unit that a visit names twice is needed once");
+    check(bring(BS_OK) == 1 && bring(BS_OK) == 0 && bring(BS_OK) == -1, "and read once, in the order of need");
+    check(take(1, &failed) && take(1, &failed) && s.slots[1].pins == 2, "it can be pinned twice,");
+    bs_stream_release(&s, 1);
+    check(s.slots[1].pins == 1 && take(0, &failed), "and stays until it is released twice");
+    bs_stream_release(&s, 1);
+    bs_stream_release(&s, 0);
+}
+
+static void test_waits(void)
+{
+    static const int32_t both[2] = {0, 1}, other = 2;
+    bs_status failed = BS_OK;
+    begin(64); /* one at a time */
+    bs_stream_visit(&s, 0, both, 2, 0);
+    bring(BS_OK);
+    bs_stream_wait(&s);
+    check(!s.slots[0].needed, "what is there and not yet used gives way when nothing else can help");
+    check(bring(BS_OK) == 1 && take(1, &failed), "so that the other one comes");
+    check(!take(0, &failed) && failed == BS_OK && s.slots[0].needed, "the one that went is asked for again");
+    bs_stream_wait(&s);
+    check(s.slots[1].state == BS_SLOT_READY && bring(BS_OK) == -1, "what is pinned does not give way: its release will be a change");
+    bs_stream_release(&s, 1);
+    check(bring(BS_ERROR_IO) == 0 && !take(0, &failed) && failed == BS_ERROR_IO, "a read that fails is told");
+    bs_stream_wait(&s);
+    check(bring(BS_OK) == -1 && !take(0, &failed) && failed == BS_ERROR_IO, "and is no reason to wait, nor to read again in this visit");
+    bs_stream_visit(&s, 1, &other, 1, 0);
+    check(bring(BS_OK) == 2 && take(2, &failed) && failed == BS_OK, "the next visit is not touched by it");
+    bs_stream_release(&s, 2);
+}
+
+/* Windows of 64 visits in which guesses lose; each pause is twice as long as the one before, up to 4096 visits. */
+static void test_pauses(void)
+{
+    static const int32_t unit = 0;
+    int32_t right = 0, pauses = 0;
+    uint64_t began = 0, expected = 64;
+    begin(256);
+    for (uint64_t visit = 1; pauses < 10; visit++) {
+        const bool paused = s.paused;
+        s.lost_ns = 1e9; /* as if a guess had just been wrong */
+        bs_stream_visit(&s, 0, &unit, 1, visit);
+        if (!paused && s.paused)
+            began = visit;
+        if (paused && !s.paused) {
+            right += visit - began == expected;
+            expected = expected < 4096 ? 2 * expected : expected;
+            pauses++;
+        }
+    }
+    check(right == pauses && s.stats.paused == 10, "%d pauses of guessing, each twice as long as the last, up to 4096 visits", pauses);
+    s.lost_ns = 0;
+    for (uint64_t visit = 0; visit < 64; visit++)
+        bs_stream_visit(&s, 0, &unit, 1, visit);
+    check(!s.paused && s.pause_visits == 64, "a window that pays makes the next pause short again");
+}
+
+/* Counters of transitions are halved before they overflow, and what they say stays. */
+static void test_transitions(void)
+{
+    enum { VISITS = 3 * 4096 };
+    static const int32_t first[2] = {0, 1}, second[2] = {2, 3};
+    uint16_t most = 0;
+    begin(256);
+    for (int32_t i = 0; i < VISITS; i++) {
+        const int32_t way = i % 3 == 0;
+        bs_stream_visit(&s, 0, &first[way], 1, 0);
+        bs_stream_visit(&s, 1, &second[way], 1, 0);
+        for (uint32_t k = 0; k < bs_predict_tables(&s.facts, NULL); k++)
+            most = s.transitions[k] > most ? s.transitions[k] : most;
+    }
+    const bs_prediction *p = &s.stages[1].predictions[BS_PREDICT_TRANSITION];
+    check(most == 4096, "no counter exceeds 4096 (%d)", most);
+    check(p->needed == VISITS && p->right > p->needed - 30, "what always follows is foretold all the way: %d of %d", (int)p->right, (int)p->needed);
+}
+
+/* What is hardly ever needed is expected in the far future, but not at infinity: everything can be compared. */
+static void test_rare(void)
+{
+    static const int32_t unit = 0;
+    begin(256);
+    for (uint64_t visit = 0; visit < 2000; visit++)
+        bs_stream_visit(&s, 0, &unit, 1, visit);
+    const double rare = bs_predict_visits(&s, 0, 1), usual = bs_predict_visits(&s, 0, 0);
+    check(usual < 0.01 && rare > 99 && rare <= 100, "a unit that 2000 visits did not need is %.1f visits away", rare);
+}
+
+static void test_names(void)
+{
+    static const char *const predictors[] = {"known", "look-ahead", "transition", "frequency"}, *const policies[] = {"reuse", "lru", "lfu", "belady"};
+    int32_t right = 0;
+    for (int32_t i = 0; i < 4; i++)
+        right += strcmp(bs_predictor_name((bs_predictor)i), predictors[i]) == 0 && strcmp(bs_policy_name((bs_policy)i), policies[i]) == 0;
+    check(right == 4, "predictors and policies have names");
+    right = 0;
+    for (int32_t i = -1; i <= 4; i += 5)
+        right += strcmp(bs_predictor_name((bs_predictor)i), "unknown") == 0 && strcmp(bs_policy_name((bs_policy)i), "unknown") == 0;
+    check(right == 2, "and others are unknown");
+}
+
+int main(void)
+{
+    test_margins();
+    test_twice();
+    test_waits();
+    test_pauses();
+    test_transitions();
+    test_rare();
+    test_names();
+    return check_end();
+}
