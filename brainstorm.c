@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 62ec874cf797af8de30cc8bf0b40be23cb8fe7a5dd6177a5217fb493d054e3be
+ * sha256 of the parts: cbf15a9cf0d242063acd4d7124c948cdf6934448c526a63ed6ef37160bf2994d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1106,7 +1106,7 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 
 static inline int32_t bs_conv_ceil_div(int32_t a, int32_t b)
 {
-    return a / b + (a % b != 0); /* NOLINT(clang-analyzer-core.DivideZero): b is a kernel's own width */
+    return a / b + (a % b != 0); /* NOLINT(clang-analyzer-core.DivideZero): a count, at least 1 */
 }
 
 static inline int32_t bs_conv_round_up(int32_t a, int32_t b)
