@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 85ded8861793bcb226a8f68be36890bfbbedf6c28fae4b44ad29c89a699e370f
+ * sha256 of the parts: a066f528cb90b28409757b845505c8fb0f3a4e99ded089a0e878a1bdefd54776
  */
 #include "brainstorm.h"
 
@@ -9127,11 +9127,10 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
         return status;
     BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
     status = bs_cu_launched(error);
-    if (status == BS_OK)
-        status = bs_cu_capture_close(s, error);
-    s->capturing = s->capturing && status == BS_OK;
-    if (status == BS_OK)
-        s->capturing = false;
+    if (status != BS_OK)
+        return status; /* still capturing: bs_cu_graph_give_up ends it */
+    status = bs_cu_capture_close(s, error);
+    s->capturing = false;
     if (status == BS_OK)
         status = bs_cu_add_if(s, handle, &body, error);
     if (status == BS_OK)
