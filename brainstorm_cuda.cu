@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 292ce6f4a6de28a55be0e3ed8d5cb3d2b6e94011107c5d0eb69fcbb24a038d12
+ * sha256 of the parts: 7a2cff19fbccb58c380102c251fe0b5a850c53543b2afee761babd12c3126601
  */
 #include "brainstorm.h"
 
@@ -9139,11 +9139,10 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
         return status;
     BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
     status = bs_cu_launched(error);
-    if (status == BS_OK)
-        status = bs_cu_capture_close(s, error);
-    s->capturing = s->capturing && status == BS_OK;
-    if (status == BS_OK)
-        s->capturing = false;
+    if (status != BS_OK)
+        return status; /* still capturing: bs_cu_graph_give_up ends it */
+    status = bs_cu_capture_close(s, error);
+    s->capturing = false;
     if (status == BS_OK)
         status = bs_cu_add_if(s, handle, &body, error);
     if (status == BS_OK)

@@ -7,7 +7,7 @@
 # lines and counts as failed.
 set -u
 SHARES="${SHARES:-4}"
-TIMEOUT="${TIMEOUT:-600}"
+TIMEOUT="${TIMEOUT:-900}"
 JOBS="${JOBS:-$(nproc 2>/dev/null || echo 2)}"
 export SWEEP_STRIDE=1 TIMEOUT SHARES
 export ASAN_OPTIONS="${ASAN_OPTIONS:-strict_string_checks=1}"

@@ -10,9 +10,9 @@
 #include "cuda_cpu/control.h"
 #endif
 
-/* What a life does: turns, some after a reset, so that lowerings that record a run also repeat it. */
-static const struct { int32_t turn; bool reset; } steps[] = {{0, false}, {0, true}, {0, true}, {1, false}};
-enum { STEPS = sizeof steps / sizeof *steps };
+/* What a life does: turns, some after a reset. Where runs are recorded a record is also repeated; elsewhere two will do. */
+typedef struct step { int32_t turn; bool reset; } step;
+static const step repeated[] = {{0, false}, {0, true}, {0, true}, {1, false}}, plain[] = {{0, false}, {1, false}};
 
 /* asked: a callback decides, for which the host waits; without it runs can be recorded. */
 typedef struct setup {
@@ -97,7 +97,8 @@ static void end(void)
 /* Every step; false at the first that fails (life.step), or gives other bytes (AT_END). */
 static bool run_steps(bool first)
 {
-    for (int32_t i = 0; i < STEPS; i++) {
+    const step *steps = asked ? plain : repeated;
+    for (size_t i = 0; i < (asked ? sizeof plain : sizeof repeated) / sizeof(step); i++) {
         if (steps[i].reset || (i == 0 && !first))
             bs_reset_state(life.session);
         if (!sweep_run(&life, steps[i].turn))

@@ -168,11 +168,10 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
         return status;
     BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
     status = bs_cu_launched(error);
-    if (status == BS_OK)
-        status = bs_cu_capture_close(s, error);
-    s->capturing = s->capturing && status == BS_OK;
-    if (status == BS_OK)
-        s->capturing = false;
+    if (status != BS_OK)
+        return status; /* still capturing: bs_cu_graph_give_up ends it */
+    status = bs_cu_capture_close(s, error);
+    s->capturing = false;
     if (status == BS_OK)
         status = bs_cu_add_if(s, handle, &body, error);
     if (status == BS_OK)
