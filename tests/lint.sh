@@ -51,8 +51,9 @@ each() {
 
 # --- warnings --------------------------------------------------------------------------------------------
 
-# Not among them: -Wnull-dereference (35 of gcc 12 in pointers into arenas, none so), -Wfloat-equal (comparisons with
-# what was stored are meant), clang's -Wformat-nonliteral (two wrappers, which check their callers' formats), -Wswitch-enum (a default is an answer), -Wredundant-decls (parts of the amalgam).
+# Not among them: -Wnull-dereference (35 pointers into arenas that gcc 12 does not follow), -Wfloat-equal (comparisons with
+# what was stored are meant), clang's -Wformat-nonliteral (two wrappers,
+# whose callers' formats are checked), -Wswitch-enum (a default is an answer), -Wredundant-decls (parts of the amalgam).
 MORE='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wvla -Wformat=2 -Wundef -Wstrict-prototypes
     -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wold-style-definition'
 GCC_MORE='-Wcast-align=strict -Walloca -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wjump-misses-init -Wtrampolines
@@ -103,7 +104,7 @@ analyzer() {
         END { exit bad }' tests/lint_known.txt -
 }
 
-# A bound on the paths through a function that are followed: a fifth of the time, for the same findings.
+# A bound on the paths through a function that are followed: a fifth of the time.
 tidy() {
     each "clang-tidy --quiet" "-- -std=c11 $INCLUDES -Xclang -analyzer-config -Xclang max-nodes=40000" >"$BUILD/tidy.log" 2>&1 && return 0
     grep -E 'warning: |error: ' "$BUILD/tidy.log" | sort -u

@@ -566,7 +566,7 @@ static void test_plan_arena(void)
 
 static void test_threads(void)
 {
-    bs_sizes before = {0, 0, 0, 0}, now;
+    bs_sizes before = {0}, now;
     bool grows = true, linear = true;
     for (int32_t t = 1; t <= 8; t++) {
         rig r;
