@@ -96,8 +96,8 @@ BENCH_C := $(if $(BENCH_SOURCES),$(shell grep -l '^int main' $(BENCH_SOURCES)))
 BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildcard bench/*.cu))
 
 # Tests that start no thread: the thread sanitizer would only make them slow.
-THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream sweep_arena sweep_file y4m)
-THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels demo_clip elementwise_kernels graph picture replay stream stream_edges y4m)
+THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels damage demo_clip elementwise_kernels graph ground lies messages_file model_calls \
+  picture references replay stream stream_edges sweep_arena sweep_file y4m)
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
@@ -123,7 +123,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak \
+.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -135,12 +135,15 @@ help:
 	@echo 'make test-asan    the tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
 	@echo 'make test-tsan    the tests with the thread sanitizer'
 	@echo 'make test-aarch64 the tests cross-built, under qemu'
+	@echo 'make lint         stack, recursion, analyzers (PARTS=stack: one)'
 	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model.c: the ones these leave out there)'
 	@echo 'make sweep        every cut, flip, arena too small and call that fails: minutes (tests take a part of them)'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
 	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
 	@echo 'make fuzz         fuzzers, SECONDS=60 each (FUZZ=model: one); fuzz-corpus: their committed inputs, made anew'
+	@echo 'make mutants      whether the tests notice faults that are planted (NAMES=wrong-slot: one)'
+	@echo 'make mutants-cuda the same for the CUDA backend'
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
@@ -234,6 +237,10 @@ test-tsan:
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200
 
+# What can be found without running anything (PARTS="stack recursion": only these).
+lint:
+	@BUILD=build/lint PYTHON='$(PYTHON)' sh tests/lint.sh $(PARTS)
+
 # Branches of src/ that the tests take; tools/coverage.mk has the build.
 coverage:
 	@BUILD=build/coverage MAKE='$(MAKE)' PYTHON='$(PYTHON)' TEST='$(TEST)' FILES='$(FILES)' sh tests/coverage.sh
@@ -241,9 +248,12 @@ coverage:
 soak: $(PROGRAM_FILES)
 	@BUILD='$(BUILD)' RUN='$(RUN)' MINUTES='$(or $(MINUTES),30)' $(PYTHON) tests/test_soak.py
 
-# Whether the tests of the CUDA backend notice faults that are planted (NAMES="stale-graph": only these).
+# Whether the tests notice faults that are planted (NAMES="wrong-slot": only these).
+mutants:
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' sh tests/mutants.sh tests/mutants.txt $(NAMES)
+
 mutants-cuda:
-	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA_HOME='$(CUDA_HOME)' sh tests/cuda_mutants.sh $(NAMES)
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
 BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload,$(BENCH_FILES)))

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 89dde207028a198e359daf67a7dde85c4615ddb4be6a75aff7028f7258a51e3c
+ * sha256 of the parts: cbf15a9cf0d242063acd4d7124c948cdf6934448c526a63ed6ef37160bf2994d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1106,7 +1106,7 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 
 static inline int32_t bs_conv_ceil_div(int32_t a, int32_t b)
 {
-    return a / b + (a % b != 0);
+    return a / b + (a % b != 0); /* NOLINT(clang-analyzer-core.DivideZero): a count, at least 1 */
 }
 
 static inline int32_t bs_conv_round_up(int32_t a, int32_t b)
@@ -7916,7 +7916,7 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
@@ -7932,7 +7932,7 @@ static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t i
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
 static inline const char *bs_node_name(const bs_node *node)
 {
-    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+    return node->params ? *(const char *const *)node->params : "";
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
@@ -8267,7 +8267,8 @@ bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     char text[96];
-    bs_graph_fail(g, BS_ERROR_SHAPE, "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+    bs_graph_fail(g, BS_ERROR_SHAPE,
+                  "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
                   bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
     return -1;
 }
@@ -8286,11 +8287,16 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (!dim_in_range(mul) || !dim_in_range(div) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
-        return dim_fail(graph, parent, mul, add, div);
-    const bs_dim_info *p = &graph->dims[parent];
-    if (p->kind == BS_DIM_DERIVED && p->div == 1)
-        return bs_dim_derive(graph, p->parent, p->mul * mul, p->add * mul + add, div);
+    const bs_dim_info *p;
+    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
+        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+            return dim_fail(graph, parent, mul, add, div);
+        p = &graph->dims[parent];
+        if (p->kind != BS_DIM_DERIVED || p->div != 1)
+            break;
+        add += p->add * mul;
+        mul *= p->mul;
+    }
     const int64_t common = dim_divisor(dim_divisor(mul, add), div);
     mul /= common;
     add /= common;
@@ -8315,7 +8321,8 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
     if (!graph || graph->status != BS_OK)
         return 0;
     if (!dim_in_range(maximum)) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "", (long long)maximum);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "",
+                      (long long)maximum);
         return 0;
     }
     const char *text = bs_graph_text(graph, name);
@@ -8390,9 +8397,10 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
     if (n_in < op->min_in || n_in > op->max_in)
         return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes, g->max_operands);
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes,
+                             g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
-        const bool none = in[i] == 0 && op->flags & BS_OP_STRUCTURAL && op->flags & BS_OP_VARIADIC;
+        const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
     }
@@ -8465,7 +8473,8 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
         for (int32_t d = 0; d < out->rank; d++)
             elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
         if (elements > (uint64_t)1 << 40)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements", bs_value_text(g, out, shape, sizeof shape));
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
+                                 bs_value_text(g, out, shape, sizeof shape));
     }
     return true;
 }
@@ -8658,7 +8667,7 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
         snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
                          bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
-                         low == 3 && high == 3 ? " [C, H, W]" : "");
+                         low == 3 ? " [C, H, W]" : "");
 }
 
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
@@ -8783,11 +8792,12 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     const int32_t divisor = common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (in->rank == 3 && patches && (int64_t)patches->size * n % d != 0)
+    if (patches && (int64_t)patches->size * n % d != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n, (long long)d);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
+                             (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
@@ -8856,10 +8866,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value)
 
 const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    int32_t index = 0;
-    while (index < bs_op_count() && bs_op_get(index) != op)
-        index++;
-    return bs_graph_add(graph, index, in, n_in, params);
+    return bs_graph_add(graph, bs_op_index(op->name), in, n_in, params);
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
@@ -9155,9 +9162,7 @@ bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, in
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 {
-    if (epilogue->bias)
-        sum += epilogue->bias[channel];
-    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f, sum);
+    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f, sum + epilogue->bias[channel]);
 }
 
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
@@ -9222,7 +9227,7 @@ static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
 {
     uint32_t mask = 0;
     for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+        if (d >= b->rank || a->dims[d] != b->dims[d])
             mask |= 1u << d;
     return mask;
 }
@@ -9466,8 +9471,8 @@ static bool slice_infer(bs_infer *infer)
     char text[64];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s", desc->start, desc->length, axis,
-                             bs_dim_text(infer->graph, d, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s", desc->start,
+                             desc->length, axis, bs_dim_text(infer->graph, d, text, sizeof text));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
@@ -10035,7 +10040,7 @@ static bool deconv2d_infer(bs_infer *infer)
         return false;
     const deconv2d_form f = deconv2d_form_of(infer->params, channels);
     const int32_t extra = deconv2d_extra(&f);
-    if (f.output_pad >= f.stride && f.output_pad > 0)
+    if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
         return bs_infer_fail(
@@ -10798,7 +10803,7 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
 static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
     const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
-    return plan->tier == BS_TIER_CUDA ? (bytes + 15) / 16 * 16 : bytes;
+    return (bytes + 15) / 16 * 16;
 }
 
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
@@ -13042,7 +13047,8 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
         if (!bs_dim_is_known(g, shape.dim[i])) {
-            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i, (long long)shape.dim[i]);
+            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
+                          (long long)shape.dim[i]);
             return failed;
         }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
@@ -13088,7 +13094,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
-    if (state->rank < 1 || value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
+    if (value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
         return bs_same_shape(state, value);
     rows.dims[0] = state->dims[0];
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
@@ -13099,7 +13105,8 @@ bool bs_infer_state(bs_infer *infer)
     const bs_graph *g = infer->graph;
     const bs_node *source = &g->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name, bs_node_name(source));
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
+                             bs_node_name(source));
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
@@ -13197,7 +13204,8 @@ static bool assemble_infer(bs_infer *infer)
     const bs_graph *g = infer->graph;
     char a[112], b[96];
     if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
                              bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
@@ -13255,10 +13263,12 @@ static bool collect_infer(bs_infer *infer)
     const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
     char text[112];
     if (!rows && d->kind != BS_DOMAIN_PATCHES)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
                              bs_domain_text(g, x->domain, text, sizeof text));
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)", bs_value_text(g, x, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
+                             bs_value_text(g, x, text, sizeof text));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
     out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
@@ -13321,7 +13331,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
            bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
-           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY, d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
+           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
+                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
 }
 
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
@@ -13350,7 +13361,8 @@ static bool route_knob_sound(bs_infer *infer)
         return true;
     char shape[96], domain[112];
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
-                         bs_value_text(infer->graph, knob, shape, sizeof shape), bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
+                         bs_value_text(infer->graph, knob, shape, sizeof shape),
+                         bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
 }
 
 static int32_t route_max_paths_per_cell(const bs_route_desc *d)
@@ -13420,7 +13432,8 @@ static bool router_exists(bs_graph *graph, const char *op, bs_router router)
 {
     if (!graph || graph->status != BS_OK)
         return false;
-    return (router.id >= 1 && router.id < graph->n_routers) || bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+    return (router.id >= 1 && router.id < graph->n_routers) ||
+           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
 }
 
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
@@ -13440,10 +13453,12 @@ static bool scatter_infer(bs_infer *infer)
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name, router->desc->paths);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name,
+                             router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
-                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name, bs_domain_text(g, router->domain, b, sizeof b));
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
     const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
                               .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
     infer->router = p->router;
@@ -13556,14 +13571,15 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_domain *d = &g->domains[v->domain];
     char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path, bs_domain_text(g, v->domain, a, sizeof a),
-                             path, router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
+                             bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
     bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s, another path %s %s", path, router->desc->name,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path,
+                             router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
+                             bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 
@@ -13573,11 +13589,12 @@ static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, con
     if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
         return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d", router->desc->name,
-                             router->max_paths_per_cell);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d",
+                             router->desc->name, router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name, bs_dtype_name(first->dtype));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
+                             bs_dtype_name(first->dtype));
     return true;
 }
 
@@ -13604,8 +13621,9 @@ static bool gather_infer(bs_infer *infer)
     const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
     char a[112], b[112];
     if (infer->ids[router->desc->paths] && residual->domain != router->domain)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s", bs_domain_text(g, residual->domain, a, sizeof a),
-                             router->desc->name, bs_domain_text(g, router->domain, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
                              bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),
@@ -13651,8 +13669,8 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
         return domain;
     char text[112];
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
-                  bs_domain_text(infer->graph, domain, text, sizeof text));
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)",
+                  index, bs_domain_text(infer->graph, domain, text, sizeof text));
     return 0;
 }
 
@@ -13768,7 +13786,8 @@ static bool segment_spread_infer(bs_infer *infer)
     const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
     if (parent->dims[0] != segments)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
-                             bs_value_text(infer->graph, parent, shape, sizeof shape), bs_dim_text(infer->graph, segments, text, sizeof text));
+                             bs_value_text(infer->graph, parent, shape, sizeof shape),
+                             bs_dim_text(infer->graph, segments, text, sizeof text));
     out->rank = parent->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = parent->dims[i + 1];
@@ -13966,9 +13985,11 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
             return false;
         if (infer->in[i]->domain != domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
-                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a), bs_domain_text(infer->graph, domain, b, sizeof b));
+                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a),
+                                 bs_domain_text(infer->graph, domain, b, sizeof b));
         if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i, bs_value_text(infer->graph, infer->in[i], a, sizeof a),
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
+                                 bs_value_text(infer->graph, infer->in[i], a, sizeof a),
                                  bs_value_text(infer->graph, infer->in[0], b, sizeof b));
     }
     return true;
@@ -13983,12 +14004,13 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
         char shape[96];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
-        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
-            cache->dims[2] != infer->in[0]->dims[0])
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
+            cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
                                  i, bs_value_text(infer->graph, cache, shape, sizeof shape));
     }
-    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) && bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
+           bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
 }
 
 static bool attention_infer(bs_infer *infer)
@@ -14221,7 +14243,8 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
     else if (d->kind == BS_DOMAIN_PATH)
         snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
     else if (d->kind == BS_DOMAIN_PATCHES)
-        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a), bs_dim_text(graph, d->width, b, sizeof b));
+        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+                 bs_dim_text(graph, d->width, b, sizeof b));
     else
         snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
@@ -14241,7 +14264,7 @@ static void describe_put(describe_text *t, const char *format, ...)
     va_start(arguments, format);
     const int n = vsnprintf(room ? t->text + t->used : NULL, room, format, arguments);
     va_end(arguments);
-    t->used += n > 0 ? (size_t)n : 0;
+    t->used += (size_t)n;
 }
 
 /* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. From the inside out, as domains are
@@ -14300,7 +14323,7 @@ static const describe_names describe_enums[] = {
 /* A number's name where the field is one of the public enums; else NULL. */
 static const char *describe_enum(const char *op, const char *field, int32_t n)
 {
-    if (strcmp(field, "dtype") == 0 && n >= 0 && n < BS_DTYPE_COUNT)
+    if (strcmp(field, "dtype") == 0)
         return bs_dtype_name((bs_dtype)n);
     if (strcmp(field, "protocol") == 0)
         return bs_protocol_name((bs_protocol)n);
@@ -14694,12 +14717,11 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static bool cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
     c->status = status;
     c->fault = fault;
     c->wanted = wanted;
-    return false;
 }
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
@@ -14717,15 +14739,17 @@ bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *w
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    if (c->status != BS_OK)
-        return false;
-    return bytes <= bs_cursor_left(c) ? true : cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    return c->status == BS_OK;
 }
 
 static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK ? true : cursor_fail(c, status, BS_FAULT_END, bytes);
+    if (status != BS_OK)
+        cursor_fail(c, status, BS_FAULT_END, bytes);
+    return status == BS_OK;
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
@@ -14794,14 +14818,14 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     if (cursor->status != BS_OK)
         return false;
     cursor->most = bytes - 1;
-    if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
-    const bool there = bs_cursor_take(cursor, text, length);
-    text[length] = 0;
-    if (there && text_is_plain(text, length))
-        return true;
-    text[0] = 0;
-    return there ? cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length) : false;
+    if (length >= bytes) {
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
+        return false;
+    }
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
+    text[cursor->status == BS_OK ? length : 0] = 0;
+    return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -14997,15 +15021,10 @@ static bs_status gguf_header(gguf_pass *p)
 
 /* --------------------------------------------------------------------------------------------------- keys */
 
-static uint32_t gguf_type_bytes(uint32_t type)
-{
-    static const uint8_t bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < BS_GGUF_TYPE_COUNT ? bytes[type] : 0;
-}
-
 static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
-    const uint32_t bytes = gguf_type_bytes(key->type);
+    static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
     bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
         there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
@@ -16103,7 +16122,6 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bs_profile_facts *f = &r->facts;
     const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
     switch (e->kind) {
-    case BS_EVENT_RUN: return true;
     case BS_EVENT_DECISION:
         return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
     case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
@@ -16115,9 +16133,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_LOADED:
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
-    case BS_EVENT_DROPPED: return true;
     }
-    return false;
+    return true; /* of a run, or of events that were dropped */
 }
 
 /* Makes the next event lie in the window. */
@@ -18765,8 +18782,8 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     for (int32_t v = 1; v < g->n_values; v++) {
         const bs_node *node = &g->nodes[g->values[v].node];
         if (plan->values[v].margin > BS_MAX_MARGIN)
-            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell", bs_op_get(node->op)->name,
-                             bs_node_name(node), BS_MAX_MARGIN);
+            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
+                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
     }
     return true;
 }
@@ -19086,12 +19103,12 @@ static int32_t readers_of(const bs_plan *p, int32_t value)
     return count;
 }
 
-/* The live node of op `name` that makes `value`, when only one node reads it; 0 otherwise. */
+/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
 static int32_t only_use(const bs_plan *p, int32_t value, const char *name)
 {
     const int32_t n = p->graph->values[value].node;
-    const bool is = p->node_live[n] && strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
-    return is && p->nodes[n].fusion == 0 && readers_of(p, value) == 1 ? n : 0;
+    const bool is = strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
+    return is && readers_of(p, value) == 1 ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
@@ -19105,7 +19122,7 @@ static bool sr_store_match(bs_plan *p, int32_t n)
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
     const int32_t add = only_use(p, bs_node_in(g, convert)[0], "add");
-    if (!add || g->nodes[add].domain != convert->domain)
+    if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
@@ -19178,7 +19195,7 @@ bs_status bs_fusion_run(const bs_call *call)
 
 const char *bs_fusion_name(int32_t fusion)
 {
-    return fusion > 0 && fusion <= FUSIONS ? fusions[fusion - 1].name : "";
+    return fusion ? fusions[fusion - 1].name : "";
 }
 
 void bs_plan_fuse(bs_plan *plan)
@@ -19659,26 +19676,32 @@ static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t bef
     return true;
 }
 
-static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user);
-
-/* Readers of the old content must be done before the region that writes it, or be its own residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t value, const state_use *use)
-{
-    state_use copy = *use;
-    return bs_lower_each_reader(l, value, state_reader_is_early, &copy);
-}
-
 static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
-        return state_value_is_early(l, node->first_out, use);
+    if (bs_lower_is_view(node) && index == 0 && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
+        return true; /* its readers are asked */
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
     return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
+}
+
+/* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
+ * residual. */
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, const state_use *use)
+{
+    state_use copy = *use;
+    bool early = true;
+    for (int32_t value = state; value < l->g->n_values && early; value++) {
+        int32_t seen = value;
+        while (seen > state && l->plan->values[seen].place == BS_PLACE_VIEW)
+            seen = l->plan->values[seen].source;
+        early = seen != state || bs_lower_each_reader(l, value, state_reader_is_early, &copy);
+    }
+    return early;
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
@@ -19698,8 +19721,9 @@ static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 
 static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
+    (void)index;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write) && index == 1)
+    if (bs_node_is(node, &bs_op_state_write))
         *(int32_t *)user = bs_node_in(l->g, node)[0];
     return true;
 }
@@ -19753,7 +19777,7 @@ static void narrow_values(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
         const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->plan->node_live[l->g->values[v].node] && l->g->values[v].dtype == BS_F32 &&
+        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
                     bs_lower_each_reader(l, v, is_not_decided_by, NULL);
     }
 }
@@ -19805,8 +19829,7 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
         return 0;
     const bs_place place = l->plan->values[value].place;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
-    const int32_t ready = made_in == BS_TOP || seen ? l->ready[value] : 0;
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -19857,8 +19880,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
     schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
     const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    if (target)
-        l->ready[target] = bs_max_i32(l->ready[target], time);
+    l->ready[target] = bs_max_i32(l->ready[target], time);
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
@@ -20133,7 +20155,7 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
             const bs_life *other = &lives[order[k]];
             const bool together = life->first <= other->last && other->first <= life->last;
             const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
-            if (together && overlap && other->bytes > 0) {
+            if (together && overlap) {
                 life->offset = bs_align_u64(other->offset + other->bytes);
                 k = -1;
             }
@@ -20176,7 +20198,7 @@ static int64_t storage_rows(const bs_plan *p, int32_t value)
 
 static int32_t storage_of(const bs_plan *p, int32_t value)
 {
-    while (value > 0 && (p->values[value].place == BS_PLACE_VIEW || p->values[value].place == BS_PLACE_FRAME))
+    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
         value = p->values[value].source;
     return value;
 }
@@ -20250,7 +20272,7 @@ static void assign_slabs(bs_plan *p)
             int32_t place = 0;
             for (int32_t w = 1; w < u; w++)
                 place += p->values[w].place == BS_PLACE_TRANSIENT && p->graph->values[w].domain == p->graph->values[u].domain;
-            if (place == ordinal && p->values[u].slab == u) {
+            if (place == ordinal) { /* the first of that ordinal, so a slab of its own */
                 plan->slab = u;
                 break;
             }
@@ -20264,7 +20286,7 @@ static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place
     memset(lives, 0, (size_t)count * sizeof *lives);
     for (int32_t v = 1; v < count; v++) {
         const bs_value_plan *plan = &p->values[v];
-        if (plan->place != place || plan->scope != scope || plan->first < 0)
+        if (plan->place != place || plan->scope != scope)
             continue;
         bs_life *life = &lives[plan->slab];
         const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
@@ -20370,8 +20392,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
     const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
     if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-                         (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+        return bs_refuse(
+            error, BS_ERROR_LIMIT,
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
+            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
     return true;
 }
 /* ==== end src/plan_memory.c =================================================================== */
@@ -20498,10 +20522,12 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
         int32_t n;
         memcpy(&n, (const char *)d + r->offset, sizeof n);
         if (n != 0 && (n < r->low || n > r->high))
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "", r->low, r->high);
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "",
+                             r->low, r->high);
     }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+        return bs_refuse(error, BS_ERROR_ARGUMENT,
+                         "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     return true;
 }
 
@@ -21638,7 +21664,7 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers up to `last`; `d` becomes that one's. */
+/* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
 static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
 {
     used->told = BS_ALIGNMENT; /* the status */
@@ -21654,7 +21680,7 @@ static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used
             here.per_row = info->max_paths_per_cell;
             here.rows = (int32_t)p->routers[r].rows;
             here.domain = info->domain;
-            bs_device_decision *mine = r == last && d ? d : &here;
+            bs_device_decision *mine = r == last ? d : &here;
             if (pass == 0)
                 *mine = here;
             if (here.live && pass == 0)
@@ -22514,7 +22540,7 @@ static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int3
         choose(r, row, k, best, score_at(o, best));
         sum += score_at(o, best);
     }
-    for (int32_t k = 0; r->desc->normalise && sum > 0 && k < count; k++)
+    for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 
@@ -22570,7 +22596,7 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_BINARY: choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0)); return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
-    default: return BS_ERROR_UNSUPPORTED;
+    default: return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows every protocol, and the others are not row by row */
     }
 }
 
@@ -22730,7 +22756,7 @@ static int32_t decide_budget(const routing *r)
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         const int32_t variant = budget_choice(r, &o, budget_weight(low));
-        choose(r, row, 0, r->path_of[variant], (float)score_int(&o, variant));
+        choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
     }
     return low;
 }
@@ -23245,8 +23271,8 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_decision_data *d = &c->decisions[node->router];
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
-    const int32_t path = d->chosen[decided * d->per_row], loss = (int32_t)d->gates[decided * d->per_row];
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
+    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
@@ -23289,7 +23315,7 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         call.piece = band;
     } else if (band >= 0) {
         bs_rect *r = &call.out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS;
+        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
         if (y0 >= r->y1)
             return;
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
@@ -23869,7 +23895,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     const bs_op *op = bs_op_get(node->op);
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
+    const int32_t count = op->weights(s->graph, node, specs);
     uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
     if (!prepared)
         return BS_ERROR_PLATFORM;
@@ -24478,12 +24504,13 @@ static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
-    if (session->broken)
-        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
-    bs_status status = run_check(session, error);
+    bs_status status = session->broken ? BS_OK : run_check(session, error);
     if (status != BS_OK)
         return status;
-    run_begin(session);
+    if (!session->broken)
+        run_begin(session); /* on a device states that are to be zero may not become it */
+    if (session->broken)
+        return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
     if (!session->device)
         return run_here(session, error);
     session->started_ns = bs_session_now(session);
@@ -24921,17 +24948,13 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         if (found != BS_OK)
             return found;
         bs_symbol(graph, name, maxima.maximum[i]);
-        if (bs_graph_check(graph, error) != BS_OK) {
-            bs_error_prefix(error, "symbol %d \"%s\": ", i, name);
-            return graph->status;
-        }
     }
-    return BS_OK;
+    return bs_graph_check(graph, error);
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_damage.c). */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
@@ -24939,12 +24962,11 @@ typedef union model_params {
 
 static bs_status build_node(bs_graph *graph, const bs_model_node *node)
 {
-    const bs_op *op = bs_op_get(node->op);
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
     memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
-    bs_graph_add(graph, node->op, node->in, node->n_in, op->params_bytes ? &params : NULL);
+    bs_graph_add(graph, node->op, node->in, node->n_in, &params);
     return graph->status;
 }
 
@@ -25031,9 +25053,7 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
 
 static bs_status replay_end(model_replay *r)
 {
-    const bs_status status = replay_blocks(r, r->model->n_nodes);
-    if (status != BS_OK)
-        return status;
+    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
         return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
                        r->model->blocks[r->next_block].first_node);
@@ -25958,7 +25978,8 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || !p->file_open || !p->file_read || !p->file_close || !path) {
+    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
+        !p->file_open || !p->file_read || !p->file_close || !path) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }

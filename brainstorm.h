@@ -104,7 +104,7 @@
  *   weights stays open until bs_session_close, and is called by them. bs_session_stream_stats and
  *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
- * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router. Little-endian hosts. Segments do not nest, and what
+ * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router, 2^30 cells a domain. Little-endian hosts. Segments do not nest, and what
  *   works across their rows (attention, reductions) stands outside routers: gather first.
  */
 #ifndef BRAINSTORM_H
@@ -539,7 +539,7 @@ typedef struct bs_route_desc {
     float threshold;
     int32_t fallback; /* THRESHOLD: path + 1, 0 = nothing. BUDGET: the baseline variant + 1, 0 = the worst */
     int32_t capacity; /* CAPACITY: cells a path. TABLE: keys, 0 = 256. BUDGET: variants */
-    int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell */
+    int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell, where that is positive and finite */
 } bs_route_desc;
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
  * BINARY / THRESHOLD: f32 [1] added to the threshold. */

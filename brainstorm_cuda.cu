@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 04eddf34eef8271aa426f585183a7b22fbd879b7fbe6cb5a482f140196986c35
+ * sha256 of the parts: 7c73daa5c4bcb5dd59f2164545f9fcc97e3883fd379fcc6760dcc92faf4639af
  */
 #include "brainstorm.h"
 
@@ -286,7 +286,7 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div);
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
@@ -302,7 +302,7 @@ static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t i
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
 static inline const char *bs_node_name(const bs_node *node)
 {
-    return node->params && *(const char *const *)node->params ? *(const char *const *)node->params : "";
+    return node->params ? *(const char *const *)node->params : "";
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
@@ -4137,7 +4137,7 @@ static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_
     s->kernel = kernel;
     s->p[0].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+        if (d >= b->rank || a->dims[d] != b->dims[d])
             s->p[0].i |= 1 << d;
     bs_cu_cut(n, s);
 }
@@ -6569,7 +6569,7 @@ __device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, con
         bs_cu_choose(r, row, k, best, bs_cu_score(x, best));
         sum += bs_cu_score(x, best);
     }
-    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && k < count; k++)
+    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
         r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
 }
 
@@ -8271,7 +8271,7 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
                        (int)CUDART_VERSION);
     }
     if (index < 0 || index >= count)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "CUDA device %d does not exist: there are %d", index, count);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_desc.index: there is no CUDA device %d, expected 0 .. %d", index, count - 1);
     return BS_OK;
 }
 
@@ -8321,7 +8321,7 @@ static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *
 {
 #ifdef BS_NO_CUBLAS
     (void)d, (void)bytes;
-    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)");
+    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
 #else
     void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
     if (!workspace)
@@ -8498,8 +8498,8 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (c.used <= s->layout.session_bytes)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes, %llu were planned", (unsigned long long)c.used,
-                   (unsigned long long)s->layout.session_bytes);
+    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
+                   (unsigned long long)c.used);
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -8864,17 +8864,25 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     return status;
 }
 
-static bool bs_cu_answer_is_sound(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, const int32_t *chosen, float *gates)
+/* Before the callback is asked. */
+static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, bs_error *error)
+{
+    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
+        if (isnan(static_cast<const float *>(scores->data)[i]))
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name, (int)(i / scores->width),
+                           (int)(i % scores->width));
+    return BS_OK;
+}
+
+static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates, bs_error *error)
 {
     for (int32_t r = 0; r < rows; r++) {
         gates[r] = 1.0f;
         if (chosen[r] < -1 || chosen[r] >= desc->paths)
-            return false;
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d", desc->name, r, chosen[r],
+                           desc->paths - 1);
     }
-    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
-        if (isnan(static_cast<const float *>(scores->data)[i]))
-            return false;
-    return true;
+    return BS_OK;
 }
 
 /* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
@@ -8891,16 +8899,16 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     int32_t first, rows;
     float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
-    if (!c->callbacks[l->callback].function)
-        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (status != BS_OK || rows == 0)
         return status;
+    if (!c->callbacks[l->callback].function)
+        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (step->n_in > 1)
         status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
     if (status == BS_OK && step->n_in > 1)
         memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
     if (status == BS_OK && isnan(knob))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": %s", info->desc->name, bs_status_text(BS_ERROR_DATA));
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", info->desc->name);
     if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
@@ -8914,11 +8922,15 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
     float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
     memset(chosen, 0xff, 4 * (size_t)rows);
-    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
-    if (status == BS_OK && !bs_cu_answer_is_sound(info->desc, &view, rows, chosen, gates))
-        status = BS_ERROR_DATA;
+    status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
-        return bs_fail(error, status, "route \"%s\": %s", info->desc->name, bs_status_text(status));
+        return status;
+    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (status != BS_OK)
+        return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
+    status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
+    if (status != BS_OK)
+        return status;
     status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
                          "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;

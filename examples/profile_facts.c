@@ -245,7 +245,7 @@ static bool look_ahead(profile_facts *f)
 {
     const bs_trace *t = &f->trace;
     waiting w = {malloc((size_t)(t->n_stages + 1) * sizeof *w.head), malloc(((size_t)t->n_guesses + 1) * sizeof *w.next),
-                 calloc((size_t)(t->n_units + 1), sizeof *w.mark)};
+                 calloc((size_t)t->n_units + 1, sizeof *w.mark)};
     const bool good = w.head && w.next && w.mark;
     if (good)
         count_guesses(f, &w);

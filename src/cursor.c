@@ -31,12 +31,11 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static bool cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
 {
     c->status = status;
     c->fault = fault;
     c->wanted = wanted;
-    return false;
 }
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
@@ -54,15 +53,17 @@ bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *w
 
 static bool cursor_has(bs_cursor *c, uint64_t bytes)
 {
-    if (c->status != BS_OK)
-        return false;
-    return bytes <= bs_cursor_left(c) ? true : cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    return c->status == BS_OK;
 }
 
 static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    return status == BS_OK ? true : cursor_fail(c, status, BS_FAULT_END, bytes);
+    if (status != BS_OK)
+        cursor_fail(c, status, BS_FAULT_END, bytes);
+    return status == BS_OK;
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
@@ -131,14 +132,14 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
     if (cursor->status != BS_OK)
         return false;
     cursor->most = bytes - 1;
-    if (length >= bytes)
-        return cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
-    const bool there = bs_cursor_take(cursor, text, length);
-    text[length] = 0;
-    if (there && text_is_plain(text, length))
-        return true;
-    text[0] = 0;
-    return there ? cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length) : false;
+    if (length >= bytes) {
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
+        return false;
+    }
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
+    text[cursor->status == BS_OK ? length : 0] = 0;
+    return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */

@@ -56,7 +56,8 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
     else if (d->kind == BS_DOMAIN_PATH)
         snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
     else if (d->kind == BS_DOMAIN_PATCHES)
-        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a), bs_dim_text(graph, d->width, b, sizeof b));
+        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+                 bs_dim_text(graph, d->width, b, sizeof b));
     else
         snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
@@ -76,7 +77,7 @@ static void describe_put(describe_text *t, const char *format, ...)
     va_start(arguments, format);
     const int n = vsnprintf(room ? t->text + t->used : NULL, room, format, arguments);
     va_end(arguments);
-    t->used += n > 0 ? (size_t)n : 0;
+    t->used += (size_t)n;
 }
 
 /* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. From the inside out, as domains are
@@ -135,7 +136,7 @@ static const describe_names describe_enums[] = {
 /* A number's name where the field is one of the public enums; else NULL. */
 static const char *describe_enum(const char *op, const char *field, int32_t n)
 {
-    if (strcmp(field, "dtype") == 0 && n >= 0 && n < BS_DTYPE_COUNT)
+    if (strcmp(field, "dtype") == 0)
         return bs_dtype_name((bs_dtype)n);
     if (strcmp(field, "protocol") == 0)
         return bs_protocol_name((bs_protocol)n);

@@ -91,7 +91,7 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers up to `last`; `d` becomes that one's. */
+/* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
 static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
 {
     used->told = BS_ALIGNMENT; /* the status */
@@ -107,7 +107,7 @@ static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used
             here.per_row = info->max_paths_per_cell;
             here.rows = (int32_t)p->routers[r].rows;
             here.domain = info->domain;
-            bs_device_decision *mine = r == last && d ? d : &here;
+            bs_device_decision *mine = r == last ? d : &here;
             if (pass == 0)
                 *mine = here;
             if (here.live && pass == 0)

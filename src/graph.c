@@ -166,7 +166,8 @@ bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     char text[96];
-    bs_graph_fail(g, BS_ERROR_SHAPE, "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+    bs_graph_fail(g, BS_ERROR_SHAPE,
+                  "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
                   bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
     return -1;
 }
@@ -185,11 +186,16 @@ static int64_t dim_divisor(int64_t a, int64_t b)
  * floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
-    if (!dim_in_range(mul) || !dim_in_range(div) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
-        return dim_fail(graph, parent, mul, add, div);
-    const bs_dim_info *p = &graph->dims[parent];
-    if (p->kind == BS_DIM_DERIVED && p->div == 1)
-        return bs_dim_derive(graph, p->parent, p->mul * mul, p->add * mul + add, div);
+    const bs_dim_info *p;
+    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
+        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+            return dim_fail(graph, parent, mul, add, div);
+        p = &graph->dims[parent];
+        if (p->kind != BS_DIM_DERIVED || p->div != 1)
+            break;
+        add += p->add * mul;
+        mul *= p->mul;
+    }
     const int64_t common = dim_divisor(dim_divisor(mul, add), div);
     mul /= common;
     add /= common;
@@ -214,7 +220,8 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
     if (!graph || graph->status != BS_OK)
         return 0;
     if (!dim_in_range(maximum)) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "", (long long)maximum);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "",
+                      (long long)maximum);
         return 0;
     }
     const char *text = bs_graph_text(graph, name);
@@ -289,9 +296,10 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
     if (n_in < op->min_in || n_in > op->max_in)
         return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes, g->max_operands);
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes,
+                             g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
-        const bool none = in[i] == 0 && op->flags & BS_OP_STRUCTURAL && op->flags & BS_OP_VARIADIC;
+        const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
     }
@@ -364,7 +372,8 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
         for (int32_t d = 0; d < out->rank; d++)
             elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
         if (elements > (uint64_t)1 << 40)
-            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements", bs_value_text(g, out, shape, sizeof shape));
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
+                                 bs_value_text(g, out, shape, sizeof shape));
     }
     return true;
 }

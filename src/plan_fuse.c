@@ -19,12 +19,12 @@ static int32_t readers_of(const bs_plan *p, int32_t value)
     return count;
 }
 
-/* The live node of op `name` that makes `value`, when only one node reads it; 0 otherwise. */
+/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
 static int32_t only_use(const bs_plan *p, int32_t value, const char *name)
 {
     const int32_t n = p->graph->values[value].node;
-    const bool is = p->node_live[n] && strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
-    return is && p->nodes[n].fusion == 0 && readers_of(p, value) == 1 ? n : 0;
+    const bool is = strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
+    return is && readers_of(p, value) == 1 ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
@@ -38,7 +38,7 @@ static bool sr_store_match(bs_plan *p, int32_t n)
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
     const int32_t add = only_use(p, bs_node_in(g, convert)[0], "add");
-    if (!add || g->nodes[add].domain != convert->domain)
+    if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
@@ -111,7 +111,7 @@ bs_status bs_fusion_run(const bs_call *call)
 
 const char *bs_fusion_name(int32_t fusion)
 {
-    return fusion > 0 && fusion <= FUSIONS ? fusions[fusion - 1].name : "";
+    return fusion ? fusions[fusion - 1].name : "";
 }
 
 void bs_plan_fuse(bs_plan *plan)

@@ -272,8 +272,8 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     for (int32_t v = 1; v < g->n_values; v++) {
         const bs_node *node = &g->nodes[g->values[v].node];
         if (plan->values[v].margin > BS_MAX_MARGIN)
-            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell", bs_op_get(node->op)->name,
-                             bs_node_name(node), BS_MAX_MARGIN);
+            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
+                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
     }
     return true;
 }

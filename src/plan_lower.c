@@ -29,8 +29,7 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
         return 0;
     const bs_place place = l->plan->values[value].place;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const bool seen = place == BS_PLACE_VIEW || place == BS_PLACE_FRAME; /* stored by others */
-    const int32_t ready = made_in == BS_TOP || seen ? l->ready[value] : 0;
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -81,8 +80,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
     schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
     const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    if (target)
-        l->ready[target] = bs_max_i32(l->ready[target], time);
+    l->ready[target] = bs_max_i32(l->ready[target], time);
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */

@@ -24,7 +24,7 @@ uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
             const bs_life *other = &lives[order[k]];
             const bool together = life->first <= other->last && other->first <= life->last;
             const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
-            if (together && overlap && other->bytes > 0) {
+            if (together && overlap) {
                 life->offset = bs_align_u64(other->offset + other->bytes);
                 k = -1;
             }
@@ -67,7 +67,7 @@ static int64_t storage_rows(const bs_plan *p, int32_t value)
 
 static int32_t storage_of(const bs_plan *p, int32_t value)
 {
-    while (value > 0 && (p->values[value].place == BS_PLACE_VIEW || p->values[value].place == BS_PLACE_FRAME))
+    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
         value = p->values[value].source;
     return value;
 }
@@ -141,7 +141,7 @@ static void assign_slabs(bs_plan *p)
             int32_t place = 0;
             for (int32_t w = 1; w < u; w++)
                 place += p->values[w].place == BS_PLACE_TRANSIENT && p->graph->values[w].domain == p->graph->values[u].domain;
-            if (place == ordinal && p->values[u].slab == u) {
+            if (place == ordinal) { /* the first of that ordinal, so a slab of its own */
                 plan->slab = u;
                 break;
             }
@@ -155,7 +155,7 @@ static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place
     memset(lives, 0, (size_t)count * sizeof *lives);
     for (int32_t v = 1; v < count; v++) {
         const bs_value_plan *plan = &p->values[v];
-        if (plan->place != place || plan->scope != scope || plan->first < 0)
+        if (plan->place != place || plan->scope != scope)
             continue;
         bs_life *life = &lives[plan->slab];
         const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
@@ -261,7 +261,9 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
     const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
     if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
-        return bs_refuse(error, BS_ERROR_LIMIT, "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-                         (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+        return bs_refuse(
+            error, BS_ERROR_LIMIT,
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
+            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
     return true;
 }

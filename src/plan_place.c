@@ -198,26 +198,32 @@ static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t bef
     return true;
 }
 
-static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user);
-
-/* Readers of the old content must be done before the region that writes it, or be its own residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t value, const state_use *use)
-{
-    state_use copy = *use;
-    return bs_lower_each_reader(l, value, state_reader_is_early, &copy);
-}
-
 static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) /* read by ops, or as a residual */
-        return state_value_is_early(l, node->first_out, use);
+    if (bs_lower_is_view(node) && index == 0 && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
+        return true; /* its readers are asked */
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
     return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
+}
+
+/* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
+ * residual. */
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, const state_use *use)
+{
+    state_use copy = *use;
+    bool early = true;
+    for (int32_t value = state; value < l->g->n_values && early; value++) {
+        int32_t seen = value;
+        while (seen > state && l->plan->values[seen].place == BS_PLACE_VIEW)
+            seen = l->plan->values[seen].source;
+        early = seen != state || bs_lower_each_reader(l, value, state_reader_is_early, &copy);
+    }
+    return early;
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
@@ -237,8 +243,9 @@ static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 
 static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
+    (void)index;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write) && index == 1)
+    if (bs_node_is(node, &bs_op_state_write))
         *(int32_t *)user = bs_node_in(l->g, node)[0];
     return true;
 }
@@ -292,7 +299,7 @@ static void narrow_values(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
         const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->plan->node_live[l->g->values[v].node] && l->g->values[v].dtype == BS_F32 &&
+        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
                     bs_lower_each_reader(l, v, is_not_decided_by, NULL);
     }
 }

@@ -263,7 +263,6 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bs_profile_facts *f = &r->facts;
     const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
     switch (e->kind) {
-    case BS_EVENT_RUN: return true;
     case BS_EVENT_DECISION:
         return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
     case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
@@ -275,9 +274,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_LOADED:
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
-    case BS_EVENT_DROPPED: return true;
     }
-    return false;
+    return true; /* of a run, or of events that were dropped */
 }
 
 /* Makes the next event lie in the window. */

@@ -19,7 +19,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     const bs_op *op = bs_op_get(node->op);
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights ? op->weights(s->graph, node, specs) : 0;
+    const int32_t count = op->weights(s->graph, node, specs);
     uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
     if (!prepared)
         return BS_ERROR_PLATFORM;

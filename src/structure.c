@@ -92,7 +92,8 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
         if (!bs_dim_is_known(g, shape.dim[i])) {
-            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i, (long long)shape.dim[i]);
+            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
+                          (long long)shape.dim[i]);
             return failed;
         }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
@@ -138,7 +139,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
-    if (state->rank < 1 || value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
+    if (value->rank < 1 || !bs_dim_is_const(g, state->dims[0]) || !bs_dim_is_const(g, value->dims[0]))
         return bs_same_shape(state, value);
     rows.dims[0] = state->dims[0];
     return bs_same_shape(state, &rows) && bs_dim_max(g, value->dims[0]) <= bs_dim_max(g, state->dims[0]);
@@ -149,7 +150,8 @@ bool bs_infer_state(bs_infer *infer)
     const bs_graph *g = infer->graph;
     const bs_node *source = &g->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name, bs_node_name(source));
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
+                             bs_node_name(source));
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
@@ -247,7 +249,8 @@ static bool assemble_infer(bs_infer *infer)
     const bs_graph *g = infer->graph;
     char a[112], b[96];
     if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
                              bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
@@ -305,10 +308,12 @@ static bool collect_infer(bs_infer *infer)
     const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
     char text[112];
     if (!rows && d->kind != BS_DOMAIN_PATCHES)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
                              bs_domain_text(g, x->domain, text, sizeof text));
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)", bs_value_text(g, x, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
+                             bs_value_text(g, x, text, sizeof text));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
     out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);

@@ -41,7 +41,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
            bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
-           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY, d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
+           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
+                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
 }
 
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
@@ -70,7 +71,8 @@ static bool route_knob_sound(bs_infer *infer)
         return true;
     char shape[96], domain[112];
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
-                         bs_value_text(infer->graph, knob, shape, sizeof shape), bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
+                         bs_value_text(infer->graph, knob, shape, sizeof shape),
+                         bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
 }
 
 static int32_t route_max_paths_per_cell(const bs_route_desc *d)
@@ -140,7 +142,8 @@ static bool router_exists(bs_graph *graph, const char *op, bs_router router)
 {
     if (!graph || graph->status != BS_OK)
         return false;
-    return (router.id >= 1 && router.id < graph->n_routers) || bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+    return (router.id >= 1 && router.id < graph->n_routers) ||
+           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
 }
 
 static const bs_router_info *router_known(bs_infer *infer, int32_t id)
@@ -160,10 +163,12 @@ static bool scatter_infer(bs_infer *infer)
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name, router->desc->paths);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name,
+                             router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
-                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name, bs_domain_text(g, router->domain, b, sizeof b));
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
     const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
                               .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
     infer->router = p->router;
@@ -276,14 +281,15 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_domain *d = &g->domains[v->domain];
     char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path, bs_domain_text(g, v->domain, a, sizeof a),
-                             path, router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
+                             bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
     bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s, another path %s %s", path, router->desc->name,
-                             bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path,
+                             router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
+                             bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 
@@ -293,11 +299,12 @@ static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, con
     if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
         return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d", router->desc->name,
-                             router->max_paths_per_cell);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d",
+                             router->desc->name, router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name, bs_dtype_name(first->dtype));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
+                             bs_dtype_name(first->dtype));
     return true;
 }
 
@@ -324,8 +331,9 @@ static bool gather_infer(bs_infer *infer)
     const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
     char a[112], b[112];
     if (infer->ids[router->desc->paths] && residual->domain != router->domain)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s", bs_domain_text(g, residual->domain, a, sizeof a),
-                             router->desc->name, bs_domain_text(g, router->domain, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
                              bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),

@@ -13,8 +13,8 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
         return domain;
     char text[112];
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
-                  bs_domain_text(infer->graph, domain, text, sizeof text));
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)",
+                  index, bs_domain_text(infer->graph, domain, text, sizeof text));
     return 0;
 }
 

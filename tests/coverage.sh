@@ -1,7 +1,7 @@
 #!/bin/sh
 # coverage.sh - which branches of src/ the tests take. `make coverage` calls it, in the repository's root.
 #
-#   TEST="test_gguf test_model"   these tests [all that coverage.mk does not leave out]
+#   TEST="test_gguf test_model"   these tests [all: each adds to what is counted]
 #   FILES="src/model.c"           prints what they leave out in these files
 #
 # Builds and runs the tests in $BUILD with gcc's counters, reads these with gcovr; coverage.py makes the report and says

@@ -34,7 +34,7 @@ build() {
     asan) set -- SANITIZE=address,undefined 'CFLAGS=-O1 -g' ;;
     *) set -- 'CFLAGS=-O1' ;;
     esac
-    $MAKE -s -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" "$target" >"$tree/build.log" 2>&1
+    $MAKE -s -j"$JOBS" -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" "$target" >"$tree/build.log" 2>&1
 }
 
 # Runs test $2 of the copy $1, built for tool $3, for $4 seconds and to its first failure. Status 0: it passed.
@@ -55,9 +55,13 @@ judge() {
     wait $pid 2>/dev/null
 }
 
-# The objects of tool $2 that come of file $1, in the copy that was not changed.
+# The objects of tool $2 that come of file $1, in the copy that was not changed. Of the backend there is one, with no list of
+# what it is made of.
 objects() {
-    (cd "$work/tree/$2/obj" && find . -name '*.d' -exec grep -lE "(^| )$1( |\$)" {} + | sed 's/\.d$/.o/')
+    case $1 in
+    src/cuda/*) echo src/cuda/cuda.o ;;
+    *) (cd "$work/tree/$2/obj" && find . -name '*.d' -exec grep -lE "(^| )$1( |\$)" {} + | sed 's/\.d$/.o/') ;;
+    esac
 }
 
 # Plants one fault in the copy $1; says how that went.

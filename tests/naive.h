@@ -186,7 +186,7 @@ static inline void naive_binary(const naive *n, const bs_node *node, const doubl
         int64_t rest = i, at = 0, step = 1;
         for (int32_t d = va->rank - 1; d >= 0; d--) {
             const int64_t extent = naive_dim(n, in[0], d), index = rest % extent;
-            const bool used = vb->rank == va->rank ? va->dims[d] == vb->dims[d] : d == 0;
+            const bool used = d < vb->rank && va->dims[d] == vb->dims[d];
             at += used ? index * step : 0;
             step *= used ? extent : 1;
             rest /= extent;
@@ -462,7 +462,7 @@ static inline void naive_best(const bs_route_desc *d, int32_t k, const double *s
         sum += (float)score[best];
     }
     for (int32_t i = 0; i < k; i++)
-        naive_choose(c, (int32_t)index[i], d->normalise && sum > 0 ? (double)((float)order[i] / sum) : order[i]);
+        naive_choose(c, (int32_t)index[i], d->normalise && sum > 0 && sum < INFINITY ? (double)((float)order[i] / sum) : order[i]);
 }
 
 /* One cell; `knob` is added to the threshold. */

@@ -82,7 +82,7 @@ static int64_t tensor_at(const tensor *t, int32_t row, const int32_t *index)
 }
 
 /* Largest |a - b| / (1 + |b|); infinite where NaN meets a number or shapes differ. */
-static double tensor_distance(const tensor *a, const tensor *b)
+static inline double tensor_distance(const tensor *a, const tensor *b)
 {
     double worst = 0;
     if (a->dtype != b->dtype || a->rows != b->rows || a->rank != b->rank || tensor_elements(a) != tensor_elements(b))
@@ -330,7 +330,7 @@ static storage storage_of_output(const op_run *r, int32_t index, int32_t rows, i
 }
 
 /* In bands of rows, cut at multiples of 4 as the executor does. */
-static bs_status run_in_bands(op_run *r)
+static inline bs_status run_in_bands(op_run *r)
 {
     const bs_rect rect = r->call.out[0].rect;
     bs_status status = BS_OK;

@@ -14,11 +14,13 @@ typedef struct synth_bytes {
     size_t n, room;
     int writes;
     int fail_at; /* this write and those after fail; 0: none */
+    size_t most; /* bytes of one write */
 } synth_bytes;
 
 static inline int synth_write(void *user, const void *data, size_t bytes)
 {
     synth_bytes *b = user;
+    b->most = bytes > b->most ? bytes : b->most;
     if (++b->writes >= b->fail_at && b->fail_at > 0)
         return -1;
     if (b->n + bytes > b->room) {

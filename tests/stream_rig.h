@@ -2,7 +2,7 @@
  *
  * Owns: a platform around the default one, that counts, refuses and pretends; a pread in the place of libc's (Linux),
  *   that is interrupted and gives less than asked.
- * Relies on: brainstorm.h. Included by one file, before everything else.
+ * Relies on: brainstorm.h. Included by one file of a program, before everything else.
  * Must never: behave badly while `script` is all 0.
  */
 #ifndef STREAM_RIG_H
@@ -126,7 +126,7 @@ static void rig_forget(void *user, int64_t file, uint64_t offset, uint64_t bytes
         r->real->file_forget(r->real->user, file, offset, bytes);
 }
 
-static const bs_platform *rig_init(rig *r, direct_kind kind)
+static inline const bs_platform *rig_init(rig *r, direct_kind kind)
 {
     memset(r, 0, sizeof *r);
     r->real = bs_platform_default();

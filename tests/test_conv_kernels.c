@@ -349,7 +349,8 @@ static void test_refusals(void)
     static const bs_conv_geometry bad[] = {
         { 0, 1, 1, 1, 1, 1, 1, 1, 1 },  { 1, 1, 0, 1, 1, 1, 1, 1, 1 },  { 1, 1, 1, 1, -1, 1, 1, 1, 1 },
         { 4, 4, 3, 3, 1, 1, 1, 1, 3 },  { 4, 6, 3, 3, 1, 1, 1, 1, 4 },  { 1, 1, 1, 1, 1, 1, 1, 1, 0 },
-        { 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1, 1, 1, 1, 1 },
+        { 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1, 1, 1, 1, 1 }, /* wraps to 0, and to something else: */
+        { 1 << 20, 1 << 20, (1 << 20) - 1, (1 << 20) - 1, 1, 1, 1, 1, 1 },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         for (int tier = BS_TIER_AUTO; tier <= BS_TIER_NEON; tier++) {

@@ -9,9 +9,9 @@ $RUN "$BUILD/fuzz/make_corpus" "$work/seeds" || fail "the generators of seeds"
 
 # One input a line; the last line is the one that breaks.
 replays() { # NAME FILE...
-    name=$1
+    of=$1
     shift
-    $RUN "$BUILD/fuzz/replay_$name" "$@" >"$work/said" 2>"$work/errors"
+    $RUN "$BUILD/fuzz/replay_$of" "$@" >"$work/said" 2>"$work/errors"
     status=$?
     { tail -n 1 "$work/said"; grep -E 'BROKEN|ERROR|runtime error' "$work/errors"; } >"$work/message"
     [ $status -eq 0 ] && [ "$(grep -c ' ok$' "$work/said")" -eq $# ]

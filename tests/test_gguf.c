@@ -67,6 +67,12 @@ static void test_facts(void)
     report("", "a weight has the value written", read && bias == 2.5f, "it does not");
     const float *mapped = read ? w.map(w.user, &info) : NULL; /* the forge's bytes may lie unaligned: then NULL */
     report("", "a weight in memory is used in place", !mapped || *mapped == 2.5f, "another value");
+    static BS_ALIGNED uint8_t odd[FORGE_BYTES + 1];
+    memcpy(odd + 1, f.bytes, f.n);
+    const bs_model *unaligned = bs_model_open_memory(&arena, odd + 1, f.n, &error);
+    const bs_weights v = bs_model_weights(unaligned);
+    const bool found = v.find(v.user, "large.conv.bias", &info) == BS_OK;
+    report("", "but not where it does not lie as its type must", found && !v.map(v.user, &info), "it is");
     report("", "a read beyond a weight is refused", w.read(w.user, &info, 1, &bias, 4) == BS_ERROR_ARGUMENT &&
                w.read(w.user, &info, UINT64_MAX, &bias, 4) == BS_ERROR_ARGUMENT, "it is not");
     report("", "a weight that is not there", w.find(w.user, "none", &info) == BS_ERROR_WEIGHTS, "was found");
@@ -148,6 +154,24 @@ static void test_arenas(void)
     report("", "an arena that is too small, by any number of bytes, is said and left as it was", wrong == 0, why);
 }
 
+/* Counts that a file of that size could have, and nobody needs: more than there is room for is not even asked for. */
+static void test_counts(void)
+{
+    static forge f;
+    scripted s = {&f, 0, -1, false};
+    for (size_t i = 0; i < 2; i++) {
+        bs_arena arena;
+        bs_error error = {BS_OK, NULL, 0, 0, ""};
+        const bs_reader reader = {.user = &s, .read = scripted_read, .size = (uint64_t)1 << 50};
+        const uint64_t count = i ? 513 : 1025;
+        tiny_write(&f, NOTHING);
+        memcpy(f.bytes + 8 + 8 * i, &count, 8);
+        bs_arena_init(&arena, "persistent", memory, sizeof memory);
+        const bs_model *m = bs_model_open_reader(&arena, &reader, &error);
+        expect("", i ? "too many keys" : "too many tensors", m ? BS_OK : error.status, BS_ERROR_LIMIT, &error);
+    }
+}
+
 /* --- files ------------------------------------------------------------------------------------------- */
 
 static int n_open;
@@ -190,6 +214,18 @@ static void test_files(void)
     bs_status status = use_model(bs_model_open_file(&arena, &platform, "tiny.gguf", &error), &arena, &error);
     expect("", "a file gives the same model", status, BS_OK, &error);
     report("", "closing the model closes its file", n_open == 0, "it is open");
+    static uint8_t record[TINY_MAIN_BYTES];
+    bs_record at;
+    tiny_write(&f, PAGES);
+    arena.used = 0;
+    bs_model *model = bs_model_open_file(&arena, &platform, "tiny.gguf", &error);
+    const bs_weights w = bs_model_weights(model);
+    status = w.record(w.user, 0, &at) == BS_OK ? w.fetch(w.user, at.offset, record, sizeof record) : BS_ERROR_DATA;
+    report("", "a platform that forgets nothing streams", status == BS_OK && memcmp(record, f.bytes + at.offset, sizeof record) == 0, "it does not");
+    s.fail_at = s.reads;
+    report("", "and says what fails", w.fetch(w.user, at.offset, record, sizeof record) == BS_ERROR_IO, "it does not");
+    s.fail_at = -1;
+    bs_model_close(model);
     arena.used = 0;
     const bool none = !bs_model_open_file(&arena, &platform, "other.gguf", &error) && error.status == BS_ERROR_IO;
     report("", "a file that is not there is an error", none && arena.used == 0, error.message);
@@ -200,13 +236,16 @@ static void test_files(void)
 
 /* --- maxima ------------------------------------------------------------------------------------------ */
 
-static bs_status build_with(const bs_model_input *input, bs_graph **graph, bs_error *error)
+/* With the frame's width as a model file would put it; 0: as it is, symbol 2. */
+static bs_status build_with(const bs_model_input *input, int32_t width, bs_graph **graph, bs_error *error)
 {
     static forge f;
     static BS_ALIGNED uint8_t room[1 << 19];
     bs_arena arena;
     const bs_model_build_desc desc = {.inputs = input, .n_inputs = 1};
     tiny_write(&f, NOTHING);
+    if (width)
+        memcpy(f.bytes + forge_find(&f, "brainstorm.node.params", AT_ELEMENT, 4), &width, 4);
     bs_arena_init(&arena, "persistent", room, sizeof room);
     bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, error);
     const bs_graph_desc need = bs_model_graph_desc(m);
@@ -216,21 +255,26 @@ static bs_status build_with(const bs_model_input *input, bs_graph **graph, bs_er
 
 static void test_maxima(void)
 {
-    static const struct { const char *name; bs_model_input input; bs_status status; } tries[] = {
-        {"another channel count", {"frame", 3, {3, 8, 8, 0}}, BS_ERROR_SHAPE},
-        {"another rank", {"frame", 2, {8, 8, 0, 0}}, BS_ERROR_SHAPE},
-        {"a negative extent", {"frame", 3, {1, -8, 8, 0}}, BS_ERROR_SHAPE},
-        {"another name", {"picture", 3, {1, 8, 8, 0}}, BS_ERROR_ARGUMENT},
+    enum { SAME_AS_HEIGHT = -1, TWICE_A_SYMBOL = -(2 + 65536) };
+    static const struct { const char *name; bs_model_input input; bs_status status; int32_t width; } tries[] = {
+        {"another channel count", {"frame", 3, {3, 8, 8, 0}}, BS_ERROR_SHAPE, 0},
+        {"another rank", {"frame", 2, {8, 8, 0, 0}}, BS_ERROR_SHAPE, 0},
+        {"a negative extent", {"frame", 3, {1, -8, 8, 0}}, BS_ERROR_SHAPE, 0},
+        {"another name", {"picture", 3, {1, 8, 8, 0}}, BS_ERROR_ARGUMENT, 0},
+        {"an odd extent, where twice a symbol is", {"frame", 3, {1, 8, 9, 0}}, BS_ERROR_SHAPE, TWICE_A_SYMBOL},
+        {"an even extent", {"frame", 3, {1, 8, 10, 0}}, BS_OK, TWICE_A_SYMBOL},
+        {"two extents of one symbol", {"frame", 3, {1, 8, 16, 0}}, BS_ERROR_SHAPE, SAME_AS_HEIGHT},
+        {"the same extents", {"frame", 3, {1, 8, 8, 0}}, BS_OK, SAME_AS_HEIGHT},
     };
     bs_graph *graph;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     const bs_model_input larger = {"frame", 3, {1, 100, 0, 0}};
-    const bs_status status = build_with(&larger, &graph, &error);
+    const bs_status status = build_with(&larger, 0, &graph, &error);
     const bs_value_info *frame = bs_value_get(graph, 1);
     report("", "an input's extents set the maxima", status == BS_OK && bs_dim_max(graph, frame->dims[1]) == 100 &&
                bs_dim_max(graph, frame->dims[2]) == 24, error.message);
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        const bs_status got = build_with(&tries[i].input, &graph, &error);
+        const bs_status got = build_with(&tries[i].input, tries[i].width, &graph, &error);
         expect("an input's extents are checked: ", tries[i].name, got, tries[i].status, &error);
     }
 }
@@ -241,8 +285,11 @@ static void test_table(void)
 {
     static const float values[4] = {1, 2, 3, 4};
     static const uint16_t halves[2] = {0x3c00, 0xc000}; /* 1, -2 */
-    const bs_tensor tensors[2] = {{"a", BS_F32, 2, {2, 2, 0, 0}, values}, {"h", BS_F16, 1, {2, 0, 0, 0}, halves}};
-    const bs_tensor_table table = {tensors, 2};
+    static uint16_t many[150];
+    static float many_wide[150];
+    const bs_tensor tensors[3] = {{"a", BS_F32, 2, {2, 2, 0, 0}, values}, {"h", BS_F16, 1, {2, 0, 0, 0}, halves},
+                                  {"many", BS_F16, 1, {150, 0, 0, 0}, many}};
+    const bs_tensor_table table = {tensors, 3};
     const bs_weights w = bs_weights_from_table(&table);
     const bs_weight_spec square = {"", BS_F32, 2, {2, 2, 0, 0}}, pair = {"", BS_F32, 1, {2, 0, 0, 0}};
     bs_weight_info info;
@@ -252,13 +299,25 @@ static void test_table(void)
     report("", "a table's weight is used in place", status == BS_OK && bs_weight_view(&w, &square, &info) == values, "no");
     status = bs_weight_find(&w, "a", &pair, &info, &error);
     expect("", "a weight of another shape is refused", status, BS_ERROR_WEIGHTS, &error);
+    const bs_weight_spec wider = {"", BS_F32, 2, {2, 3, 0, 0}}, long_spec = {"", BS_F32, 1, {150, 0, 0, 0}};
+    status = bs_weight_find(&w, "a", &wider, &info, &error);
+    expect("", "both shapes are told", strstr(error.message, "[2, 2], expected [2, 3]") ? status : BS_OK, BS_ERROR_WEIGHTS, &error);
     status = bs_weight_find(&w, "b", &pair, &info, &error);
     expect("", "a weight that is missing is named", strstr(error.message, "\"b\"") ? status : BS_OK, BS_ERROR_WEIGHTS, &error);
     status = bs_weight_find(&w, "h", &pair, &info, &error);
     if (status == BS_OK)
         status = bs_weight_load(&w, "h", &pair, &info, BS_TIER_SCALAR, wide, &error);
     report("", "half precision is widened", status == BS_OK && wide[0] == 1 && wide[1] == -2, error.message);
-    report("", "and not mapped", bs_weight_view(&w, &pair, &info) == NULL, "it is");
+    int wrong = 0;
+    for (uint32_t i = 0; i < 150; i++)
+        many[i] = (uint16_t)(0x3c00 + 4 * i); /* 1 + i/256 */
+    if (bs_weight_find(&w, "many", &long_spec, &info, &error) == BS_OK)
+        bs_weight_load(&w, "many", &long_spec, &info, BS_TIER_SCALAR, many_wide, &error);
+    for (int i = 0; i < 150; i++)
+        wrong += many_wide[i] != 1 + (float)i / 256;
+    report("", "as many as there are, in the place where they were read", wrong == 0, "values differ");
+    status = bs_weight_find(&w, "h", &pair, &info, &error);
+    report("", "and not mapped", status == BS_OK && bs_weight_view(&w, &pair, &info) == NULL, "it is");
 }
 
 /* "123456789" gives what every description of zip's CRC-32 says; pieces of any length chain. */
@@ -302,6 +361,7 @@ int main(void)
     test_facts();
     test_maxima();
     test_reader();
+    test_counts();
     test_files();
     test_arenas();
     return check_end();

@@ -65,6 +65,9 @@ static void test_symbols(void)
           "convolutions that pad keep H and W");
     const bs_value padded = bs_pad(g, one, &(bs_pad_desc){.top = 1, .bottom = 1, .left = 1, .right = 1});
     check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .pad = BS_PAD_VALID}), one), "H + 2 - 2 is H");
+    check(same_dims(g, bs_resize(g, padded, NULL),
+                    bs_pad(g, bs_resize(g, one, NULL), &(bs_pad_desc){.top = 2, .bottom = 2, .left = 2, .right = 2})),
+          "2 (H + 2) is 2 H + 4");
     const bs_value half = bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .stride = 2}),
                    pooled = bs_pool2d(g, one, &(bs_pool2d_desc){.kind = BS_POOL_MAX});
     check(same_dims(g, bs_conv2d(g, one, &(bs_conv2d_desc){.out = 1, .kernel = 5, .stride = 2}), half),
@@ -84,8 +87,77 @@ static void test_symbols(void)
         "nor are two BS_UPTO");
     check(same_dims(g, bs_input(g, "c", BS_F32, BS_SHAPE1(9)), bs_input(g, "d", BS_F32, BS_SHAPE1(9))),
           "constants are equal by value");
+    const bs_value cells = bs_patches(g, one, &(bs_patches_desc){.size = 15});
+    check(g->domains[bs_value_get(g, cells.id)->domain].max_rows == 5 * 4, "64 x 48 pixels are up to 5 x 4 cells of 15");
     check(bs_shape_of(2, 3, 4, 0, 0).dim[1] == 4 && bs_times(g, 5, 3) == bs_times(g, 15, 1),
           "a constant times a factor is a constant");
+}
+
+/* Where bs_graph_create had no room there is no graph: building does nothing, and bs_graph_check tells. */
+static void test_no_graph(void)
+{
+    const bs_value none = {0}, some = {1};
+    bs_arena arena;
+    bs_arena_init(&arena, "graph", graph_memory, 64);
+    bs_graph *g = bs_graph_create(&arena, NULL);
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    check(!g && !bs_graph_create(NULL, NULL), "no graph without room, or an arena");
+    bs_block_begin(g, "block");
+    bs_block_end(g);
+    bs_output(g, "y", some);
+    bs_state_write(g, some, some);
+    bs_state_append(g, some, some, some);
+    bs_look_ahead(g, some, "r");
+    const bs_router r = bs_route(g, some, none, &(bs_route_desc){.name = "r", .paths = 2});
+    const int32_t made = bs_input(g, "x", BS_F32, BS_SHAPE1(4)).id + bs_state(g, "x", BS_F32, BS_SHAPE1(4)).id + bs_add(g, some, some).id +
+                         bs_reshape(g, some, BS_SHAPE1(4)).id + bs_gather(g, r, &some, none, NULL).id + bs_scatter(g, r, 0, some).id +
+                         bs_route_score(g, r).id + bs_route_price(g, r).id + bs_topk(g, some, 1, NULL).id + bs_patches(g, some, NULL).id +
+                         bs_branch(g, r, 0, "block", some, NULL, NULL).id + bs_concat(g, &some, 1, 0).id + r.id;
+    check(made == 0 && bs_symbol(g, "S", 4) == 0 && bs_times(g, 4, 2) == 0, "nothing is built upon nothing");
+    check(bs_graph_check(g, NULL) == BS_ERROR_ARGUMENT && bs_graph_check(g, &error) == BS_ERROR_ARGUMENT && bs_graph_bytes(NULL) > 0, "%s", error.message);
+    g = new_graph(NULL);
+    bs_symbol(g, "S", 0);
+    check(bs_graph_check(g, NULL) == BS_ERROR_SHAPE, "a status without an error to fill");
+}
+
+/* What only looks alike: frames, domains and dimensions that differ in one thing. */
+static void test_domains(void)
+{
+    bs_graph *g = new_graph(NULL);
+    const bs_dim h = bs_symbol(g, "H", 64), w = bs_symbol(g, "W", 48);
+    const bs_value frames[4] = {bs_input(g, "hw", BS_F32, BS_SHAPE3(1, h, w)), bs_input(g, "hh", BS_F32, BS_SHAPE3(1, h, h)),
+                                bs_input(g, "ww", BS_F32, BS_SHAPE3(1, w, w)), bs_input(g, "hw2", BS_F32, BS_SHAPE3(2, h, w))};
+    int32_t domains[5];
+    for (int32_t i = 0; i < 5; i++)
+        domains[i] = g->values[bs_patches(g, frames[i % 4], &(bs_patches_desc){.size = i < 4 ? 16 : 8}).id].domain;
+    bool apart = domains[0] == domains[3];
+    for (int32_t i = 0; i < 5; i++)
+        for (int32_t k = 0; k < i; k++)
+            apart = apart && (domains[i] != domains[k] || (i == 3 && k == 0));
+    check(apart, "patches of equal extents and size are one domain, others are not");
+    const bs_value thirds = bs_pool2d(g, frames[0], &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3}),
+                   halves = bs_pool2d(g, frames[0], &(bs_pool2d_desc){.kind = BS_POOL_MAX});
+    check(!same_dims(g, thirds, halves) && g->status == BS_OK, "H / 3 is not H / 2");
+    const bs_value table = bs_input(g, "table", BS_F32, BS_SHAPE2(h, 4)), twice = bs_concat(g, (bs_value[]){table, table}, 2, 0);
+    check(same_dims(g, twice, bs_input(g, "twice", BS_F32, BS_SHAPE2(bs_times(g, h, 2), 4))), "H joined to H is 2 H");
+    const bs_value more = bs_concat(g, (bs_value[]){table, bs_input(g, "five", BS_F32, BS_SHAPE2(5, 4))}, 2, 0),
+                   half = bs_pool2d(g, bs_input(g, "lines", BS_F32, BS_SHAPE3(1, h, 2)), NULL);
+    check(same_dims(g, bs_reshape(g, more, BS_SHAPE1(-1)), bs_reshape(g, more, BS_SHAPE1(-1))) && bs_reshape(g, half, BS_SHAPE1(-1)).id != 0,
+          "4 (H + 5) is 4 H + 20");
+    const bs_value cells = bs_patches(g, frames[0], NULL), gain = bs_input(g, "gain", BS_F32, BS_SHAPE3(1, 1, 1));
+    check(bs_mul(g, cells, gain).id != 0 && bs_state(g, "row", BS_F32, BS_SHAPE1(1)).id != 0, "what is the same for every pixel can be captured beside patches");
+    const bs_value bytes = bs_state(g, "bytes", BS_F32, BS_SHAPE2(40, 4));
+    bs_state_write(g, bytes, bs_input(g, "fewer", BS_F32, BS_SHAPE2(30, 4)));
+    const bs_value scores = bs_rows(g, bs_input(g, "scores", BS_I32, BS_SHAPE2(9, 2)), (bs_value){0});
+    bs_look_ahead(g, scores, "later");
+    const bs_router r = bs_route(g, scores, (bs_value){0}, &(bs_route_desc){.name = "later", .paths = 2});
+    check(bs_branch(g, r, 0, "as it is", scores, NULL, NULL).id != 0 && g->status == BS_OK, "a branch without a function gives its rows: %s", g->error.message);
+    const bs_value losses = bs_rows(g, bs_input(g, "losses", BS_I32, BS_SHAPE2(9, 3)), (bs_value){0});
+    check(bs_route(g, losses, (bs_value){0}, &(bs_route_desc){.name = "budget", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 3, .fallback = 3}).id != 0,
+          "the baseline of a budget is a variant: there may be more of them than paths");
+    check(strcmp(bs_protocol_name(BS_ROUTE_TOP1), "top1") == 0 && strcmp(bs_protocol_name((bs_protocol)-1), "unknown") == 0 &&
+              strcmp(bs_protocol_name(BS_PROTOCOL_COUNT), "unknown") == 0,
+          "protocols have names");
 }
 
 static void test_blocks(void)
@@ -111,6 +183,8 @@ int main(void)
 {
     test_storage();
     test_symbols();
+    test_no_graph();
+    test_domains();
     test_blocks();
     return check_end();
 }

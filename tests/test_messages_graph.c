@@ -17,8 +17,7 @@ static bs_value scattered(bs_graph *g, const fixture *f, const char *name)
 
 static void gather_place_many(const fixture *f)
 {
-    const bs_router r =
-        bs_route(f->g, f->score, none, &(bs_route_desc){.name = "many", .paths = 2, .k = 2, .protocol = BS_ROUTE_TOPK});
+    const bs_router r = bs_route(f->g, f->score, none, &(bs_route_desc){.name = "many", .paths = 2, .k = 2, .protocol = BS_ROUTE_TOPK});
     bs_gather(f->g, r, (bs_value[]){bs_scatter(f->g, r, 0, f->cells), none}, none, NULL);
 }
 
@@ -28,11 +27,31 @@ static void gather_sums_of_codes(const fixture *f)
     bs_gather(f->g, r, (bs_value[]){bs_scatter(f->g, r, 0, f->labels), none}, none, &(bs_gather_desc){.mode = BS_GATHER_ADD});
 }
 
+/* As nobody should: the number of a dimension that no function gave, (H times + add) / div. */
+static bs_dim handle_of(const fixture *f, int32_t times, int32_t add, int32_t div)
+{
+    const bs_dim_id h = f->g->values[f->frame.id].dims[1], half = div > 1 ? bs_dim_derive(f->g, h, 1, 0, div) : h;
+    return 2 * BS_UPTO(0) + bs_dim_derive(f->g, half, times, add, times > 1 && div == 1 ? 3 : 1);
+}
+
+/* Two paths that give the same extents in frames of other scales: half of one pixel is one pixel. */
+static void gather_of_scales(bs_graph *g)
+{
+    const bs_value cells = bs_patches(g, bs_input(g, "pixel", BS_F32, BS_SHAPE3(2, 1, 1)), &(bs_patches_desc){.size = 2});
+    const bs_router r =
+        bs_route(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}), none, &(bs_route_desc){.name = "tiny", .paths = 2});
+    const bs_value whole = bs_scatter(g, r, 0, cells),
+                   half = bs_conv2d(g, bs_scatter(g, r, 1, cells), &(bs_conv2d_desc){.name = "c", .out = 2, .stride = 2});
+    bs_gather(g, r, (bs_value[]){whole, half}, none, NULL);
+}
+
 static void rows_of_graph(void)
 {
+    WRONG(BS_ERROR_GRAPH, "output \"o\": operand 0 is value 0, which does not exist", bs_output(g, "o", none));
     WRONG(BS_ERROR_DOMAIN, "add: operand 1 is of patches of 16 [H<=64, W<=48], operand 0 of rows [N<=40]: scatter or gather it first",
           bs_add(g, f->tokens, f->score));
-    WRONG(BS_ERROR_DOMAIN, "add: operand 1 is of path 0 of \"first\", operand 0 of patches of 16 [H<=64, W<=48]: scatter or gather it "
+    WRONG(BS_ERROR_DOMAIN,
+          "add: operand 1 is of path 0 of \"first\", operand 0 of patches of 16 [H<=64, W<=48]: scatter or gather it "
           "first",
           bs_add(g, f->cells, f->inside));
     WRONG(BS_ERROR_ARGUMENT, "input: a name is needed", bs_input(g, "", BS_F32, BS_SHAPE1(4)));
@@ -55,10 +74,12 @@ static void rows_of_graph(void)
     WRONG(BS_ERROR_SHAPE, "symbol \"S\": its maximum is 0, expected 1 .. 2^30", bs_symbol(g, "S", 0));
     WRONG(BS_ERROR_SHAPE, "symbol \"S\": its maximum is 2147483648, expected 1 .. 2^30", bs_symbol(g, "S", (int64_t)1 << 31));
     WRONG(BS_ERROR_SHAPE, "bs_times: the factor is 0, expected 1 .. 2^30", bs_times(g, f->h, 0));
-    WRONG(BS_ERROR_SHAPE, "bs_times: a dimension would be (H<=64 * 67108864 +0) / 1, expected numbers of 2^30 at most, and 1 at least as "
+    WRONG(BS_ERROR_SHAPE,
+          "bs_times: a dimension would be (H<=64 * 67108864 +0) / 1, expected numbers of 2^30 at most, and 1 at least as "
           "the result",
           bs_times(g, f->h, 1 << 26));
-    WRONG(BS_ERROR_LIMIT, "linear \"a123456789b123456789c123456789d123456789e123456789f123456789g12\": the name "
+    WRONG(BS_ERROR_LIMIT,
+          "linear \"a123456789b123456789c123456789d123456789e123456789f123456789g12\": the name "
           "\"a123456789b123456789c123456789d1...\" is longer than 63 bytes",
           bs_linear(g, f->line, &(bs_linear_desc){.name = "a123456789b123456789c123456789d123456789e123456789f123456789g123", .out = 4}));
     WRONG(BS_ERROR_GRAPH, "activation: operand 0 is value 9999, which does not exist", bs_activation(g, (bs_value){9999}, BS_RELU, 0));
@@ -83,7 +104,8 @@ static void rows_of_graph(void)
           bs_times(g, BS_UPTO(0), 2));
     WRONG(BS_ERROR_SHAPE, "bs_times: 2199023259649 is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
           bs_times(g, f->h + 4096, 2));
-    WRONG(BS_ERROR_SHAPE, "bs_times: a dimension would be (1073741824 * 2 +0) / 1, expected numbers of 2^30 at most, and 1 at least as "
+    WRONG(BS_ERROR_SHAPE,
+          "bs_times: a dimension would be (1073741824 * 2 +0) / 1, expected numbers of 2^30 at most, and 1 at least as "
           "the result",
           bs_times(g, 1 << 30, 2));
     WRONG(BS_ERROR_SHAPE, "bs_times: the factor is -2147483648, expected 1 .. 2^30", bs_times(g, f->h, INT32_MIN));
@@ -104,10 +126,15 @@ static void rows_of_graph(void)
           bs_graph_add(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {INT32_MIN}}));
     WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
           bs_graph_add(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {0}}));
-    WRONG(BS_ERROR_SHAPE, "pixel_shuffle: a dimension would be (n<=33554432 * 64 -2147483584) / 1, expected numbers of 2^30 at most, and "
+    WRONG(BS_ERROR_SHAPE,
+          "pixel_shuffle: a dimension would be (n<=33554432 * 64 -2147483584) / 1, expected numbers of 2^30 at most, and "
           "1 at least as the result",
-          bs_slice(g, bs_pixel_shuffle(g, bs_slice(g, bs_input(g, "i", BS_U8, BS_SHAPE3(4096, BS_UPTO(1 << 25), 1)),
-              &(bs_slice_desc){.axis = 1, .start = (1 << 25) - 1}), 64), &(bs_slice_desc){.axis = 1, .start = 1}));
+          bs_slice(g,
+                   bs_pixel_shuffle(g,
+                                    bs_slice(g, bs_input(g, "i", BS_U8, BS_SHAPE3(4096, BS_UPTO(1 << 25), 1)),
+                                             &(bs_slice_desc){.axis = 1, .start = (1 << 25) - 1}),
+                                    64),
+                   &(bs_slice_desc){.axis = 1, .start = 1}));
     WRONG(BS_ERROR_GRAPH, "state_write: operand 0 is made by input \"image\", expected a state", bs_state_write(g, f->image, f->image));
     WRONG(BS_ERROR_GRAPH, "state_write: state \"cache\" is written twice",
           (bs_state_append(g, f->cache, f->words, f->past), bs_state_write(g, f->cache, f->cache)));
@@ -117,6 +144,27 @@ static void rows_of_graph(void)
     WRONG(BS_ERROR_GRAPH, "add: 1 operands, expected 2 .. 2", bs_graph_add(g, bs_op_index("add"), &f->line.id, 1, NULL));
     WRONG(BS_ERROR_GRAPH, "scatter \"s\": 0 operands, expected 1 .. 1",
           bs_graph_add(g, bs_op_index("scatter"), NULL, 0, &(router_params){"s", 1, 0}));
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+          bs_input(g, "i", BS_F32, BS_SHAPE1(handle_of(f, 2, 0, 1))));
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+          bs_input(g, "i", BS_F32, BS_SHAPE1(handle_of(f, 1, 1, 1))));
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+          bs_input(g, "i", BS_F32, BS_SHAPE1(handle_of(f, 2, 0, 2))));
+    WRONG(BS_ERROR_SHAPE, "state_write: f32 [] is written to state \"state\" of f32 [2, H<=64, W<=48]",
+          bs_state_write(g, f->state, bs_constant(g, "one", BS_F32, bs_shape_of(0, 0, 0, 0, 0))));
+    WRONG(BS_ERROR_SHAPE, "state_write: f32 [N<=40, 6, 4] is written to state \"cache\" of f32 [5, 6, 4]",
+          bs_state_write(g, f->cache, bs_input(g, "i", BS_F32, BS_SHAPE3(f->n, 6, 4))));
+    WRONG(BS_ERROR_SHAPE, "state_write: f32 [6, 6, 4] is written to state \"cache\" of f32 [5, 6, 4]",
+          bs_state_write(g, f->cache, bs_input(g, "i", BS_F32, BS_SHAPE3(6, 6, 4))));
+    WRONG(BS_ERROR_DOMAIN, "concat: operand 1 is of the root, operand 0 of rows [N<=40]: scatter or gather it first",
+          bs_concat(g, (bs_value[]){f->tokens, f->line}, 2, 0));
+    WRONG(BS_ERROR_SHAPE,
+          "concat: a dimension would be (N<=40 * 1 +2147483648) / 1, expected numbers of 2^30 at most, and 1 at least as "
+          "the result",
+          bs_concat(g,
+                    (bs_value[]){bs_input(g, "n", BS_U8, BS_SHAPE1(f->n)), bs_input(g, "i", BS_U8, BS_SHAPE1(1 << 30)),
+                                 bs_input(g, "j", BS_U8, BS_SHAPE1(1 << 30))},
+                    3, 0));
 }
 
 static void rows_of_cells(void)
@@ -131,19 +179,24 @@ static void rows_of_cells(void)
           bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->tokens.id}));
     WRONG(BS_ERROR_DOMAIN, "patches \"k\": `like` is of path 0 of \"first\", expected cells of a frame",
           bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = f->inside.id}));
-    WRONG(BS_ERROR_SHAPE, "patches \"k\": dimensions 1 and 2 of [3, 8, 10] are not the same multiple of those of `like`, patches of 16 "
+    WRONG(BS_ERROR_SHAPE,
+          "patches \"k\": dimensions 1 and 2 of [3, 8, 10] are not the same multiple of those of `like`, patches of 16 "
           "[H<=64, W<=48]",
           bs_patches(g, f->image, &(bs_patches_desc){.name = "k", .like = f->cells.id}));
-    WRONG(BS_ERROR_DOMAIN, "assemble: operand 0 is [2, H<=64, W<=48] of the root, expected images of patches: gather what a router "
+    WRONG(BS_ERROR_DOMAIN,
+          "assemble: operand 0 is [2, H<=64, W<=48] of the root, expected images of patches: gather what a router "
           "scattered first",
           bs_assemble(g, f->frame));
-    WRONG(BS_ERROR_DOMAIN, "assemble: operand 0 is [2, H<=64, W<=48] of path 0 of \"first\", expected images of patches: gather what a "
+    WRONG(BS_ERROR_DOMAIN,
+          "assemble: operand 0 is [2, H<=64, W<=48] of path 0 of \"first\", expected images of patches: gather what a "
           "router scattered first",
           bs_assemble(g, f->inside));
-    WRONG(BS_ERROR_DOMAIN, "assemble: operand 0 is [2] of patches of 16 [H<=64, W<=48], expected images of patches: gather what a router "
+    WRONG(BS_ERROR_DOMAIN,
+          "assemble: operand 0 is [2] of patches of 16 [H<=64, W<=48], expected images of patches: gather what a router "
           "scattered first",
           bs_assemble(g, f->score));
-    WRONG(BS_ERROR_DOMAIN, "collect: operand 0 is of path 0 of \"first\", expected rows, segments or patches: gather what a router "
+    WRONG(BS_ERROR_DOMAIN,
+          "collect: operand 0 is of path 0 of \"first\", expected rows, segments or patches: gather what a router "
           "scattered first",
           bs_collect(g, f->inside));
     WRONG(BS_ERROR_SHAPE, "collect: cells [2, H<=64, W<=48] cannot be stacked (images of patches: use assemble)", bs_collect(g, f->cells));
@@ -155,11 +208,13 @@ static void rows_of_cells(void)
           bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .size = -1}));
     WRONG(BS_ERROR_GRAPH, "patches \"k\": operand 1 is value -1, which does not exist",
           bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = -1}));
-    WRONG(BS_ERROR_SHAPE, "patches \"k\": dimensions 1 and 2 of [1, H<=64, 2W<=96] are not the same multiple of those of `like`, patches "
+    WRONG(BS_ERROR_SHAPE,
+          "patches \"k\": dimensions 1 and 2 of [1, H<=64, 2W<=96] are not the same multiple of those of `like`, patches "
           "of 16 [H<=64, W<=48]",
-          bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, f->h, bs_times(g, f->w, 2))), &(bs_patches_desc){.name = "k",
-              .like = f->cells.id}));
-    WRONG(BS_ERROR_SHAPE, "patches \"k\": dimensions 1 and 2 of [1, 64, 48] are not the same multiple of those of `like`, patches of 16 "
+          bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, f->h, bs_times(g, f->w, 2))),
+                     &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+    WRONG(BS_ERROR_SHAPE,
+          "patches \"k\": dimensions 1 and 2 of [1, 64, 48] are not the same multiple of those of `like`, patches of 16 "
           "[H<=64, W<=48]",
           bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, 64, 48)), &(bs_patches_desc){.name = "k", .like = f->cells.id}));
     WRONG(BS_ERROR_DOMAIN, "patches \"k\": `like` is of the root, expected cells of a frame",
@@ -173,8 +228,32 @@ static void rows_of_cells(void)
     WRONG(BS_ERROR_SHAPE, "collect: cells [1, 1, 2, 2] cannot be stacked (images of patches: use assemble)",
           bs_collect(g, bs_reshape(g, f->tokens, BS_SHAPE4(1, 1, 2, 2))));
     WRONG(BS_ERROR_SHAPE, "collect: a dimension would be 4294967296, expected 1 .. 2^30",
-          bs_collect(g, bs_pool2d(g, bs_patches(g, bs_input(g, "i", BS_F32, BS_SHAPE3(1, BS_UPTO(1 << 16), BS_UPTO(1 << 16))),
-              &(bs_patches_desc){.size = 1}), &(bs_pool2d_desc){.global = 1})));
+          bs_collect(g, bs_pool2d(g,
+                                  bs_patches(g, bs_input(g, "i", BS_F32, BS_SHAPE3(1, BS_UPTO(1 << 16), BS_UPTO(1 << 16))),
+                                             &(bs_patches_desc){.size = 1}),
+                                  &(bs_pool2d_desc){.global = 1})));
+    WRONG(BS_ERROR_SHAPE,
+          "patches \"k\": dimensions 1 and 2 of [2, H<=64, W<=48] are not the same multiple of those of `like`, patches "
+          "of 64 [8, 10]",
+          bs_patches(g, f->frame, &(bs_patches_desc){.name = "k", .like = bs_patches(g, f->image, NULL).id}));
+    WRONG(BS_ERROR_SHAPE,
+          "patches \"k\": dimensions 1 and 2 of [1, 12, 20] are not the same multiple of those of `like`, patches of 64 "
+          "[8, 10]",
+          bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, 12, 20)),
+                     &(bs_patches_desc){.name = "k", .like = bs_patches(g, f->image, NULL).id}));
+    WRONG(BS_ERROR_SHAPE,
+          "patches \"k\": dimensions 1 and 2 of [2, H+1<=65, W<=48] are not the same multiple of those of `like`, patches "
+          "of 16 [H<=64, W<=48]",
+          bs_patches(g, bs_pad(g, f->frame, &(bs_pad_desc){.top = 1}), &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+    WRONG(BS_ERROR_SHAPE,
+          "patches \"k\": dimensions 1 and 2 of [2, (H+0)/2<=32, (W+0)/2<=24] are not the same multiple of those of "
+          "`like`, patches of 16 [H<=64, W<=48]",
+          bs_patches(g, bs_pool2d(g, f->frame, NULL), &(bs_patches_desc){.name = "k", .like = f->cells.id}));
+    WRONG(BS_ERROR_SHAPE,
+          "patches \"k\": dimensions 1 and 2 of [1, 2W<=96, W<=48] are not the same multiple of those of `like`, patches "
+          "of 16 [H<=64, W<=48]",
+          bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, bs_times(g, f->w, 2), f->w)),
+                     &(bs_patches_desc){.name = "k", .like = f->cells.id}));
 }
 
 static void rows_of_route(void)
@@ -219,9 +298,11 @@ static void rows_of_route(void)
           bs_gather(g, f->router, (bs_value[]){none, none}, none, NULL));
     WRONG(BS_ERROR_DOMAIN, "gather: operand 1 is of path 0 of \"first\", expected path 1 of \"first\"",
           bs_gather(g, f->router, (bs_value[]){none, f->inside}, none, NULL));
-    WRONG(BS_ERROR_SHAPE, "gather: path 1 of \"first\" gives f32 [2], another path f32 [2, H<=64, W<=48]",
+    WRONG(BS_ERROR_SHAPE, "gather: path 1 of \"first\" gives f32 [2] (scale 1/1), another path f32 [2, H<=64, W<=48] (scale 1/1)",
           bs_gather(g, f->router, (bs_value[]){f->inside, bs_scatter(g, f->router, 1, f->score)}, none, NULL));
-    WRONG(BS_ERROR_SHAPE, "gather: path 1 of \"first\" gives f32 [2, H<=64, W<=48], another path f32 [2, 2H<=128, 2W<=96]",
+    WRONG(BS_ERROR_SHAPE,
+          "gather: path 1 of \"first\" gives f32 [2, H<=64, W<=48] (scale 1/1), another path f32 [2, 2H<=128, 2W<=96] "
+          "(scale 2/1)",
           bs_gather(g, f->router, (bs_value[]){bs_resize(g, f->inside, NULL), bs_scatter(g, f->router, 1, f->cells)}, none, NULL));
     WRONG(BS_ERROR_SHAPE, "gather: the residual is f32 [2], paths of \"first\" give f32 [2, H<=64, W<=48]",
           bs_gather(g, f->router, (bs_value[]){f->inside, none}, f->score, NULL));
@@ -242,9 +323,9 @@ static void rows_of_route(void)
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .capacity = -1}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": capacity is 65, expected 0 .. 64",
           bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 65}));
-    WRONG(BS_ERROR_ARGUMENT, "route \"r\": fallback is 2, expected 0 .. 1",
-          bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 1,
-              .fallback = 2}));
+    WRONG(
+        BS_ERROR_ARGUMENT, "route \"r\": fallback is 2, expected 0 .. 1",
+        bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 1, .fallback = 2}));
     WRONG(BS_ERROR_SHAPE, "route \"r\": scores are i32 [1], budget takes i32 [3]",
           bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 3}));
     WRONG(BS_ERROR_SHAPE, "route \"r\": scores are f32 [2], label takes i32 [1]",
@@ -274,9 +355,12 @@ static void rows_of_route(void)
           bs_gather(g, f->router, (bs_value[]){scattered(g, f, "other"), none}, none, NULL));
     WRONG(BS_ERROR_ARGUMENT, "gather \"a\": mode is -1, expected 0 .. 3",
           bs_gather(g, f->router, (bs_value[]){f->inside, none}, none, &(bs_gather_desc){.name = "a", .mode = -1}));
-    WRONG(BS_ERROR_SHAPE, "gather: path 1 of \"first\" gives u8 [2, H<=64, W<=48], another path f32 [2, H<=64, W<=48]",
-          bs_gather(g, f->router, (bs_value[]){f->inside, bs_convert(g, bs_scatter(g, f->router, 1, f->cells),
-              &(bs_convert_desc){.dtype = BS_U8})}, none, NULL));
+    WRONG(BS_ERROR_SHAPE,
+          "gather: path 1 of \"first\" gives u8 [2, H<=64, W<=48] (scale 1/1), another path f32 [2, H<=64, W<=48] (scale "
+          "1/1)",
+          bs_gather(g, f->router,
+                    (bs_value[]){f->inside, bs_convert(g, bs_scatter(g, f->router, 1, f->cells), &(bs_convert_desc){.dtype = BS_U8})}, none,
+                    NULL));
     WRONG(BS_ERROR_DOMAIN, "gather: the residual is of the root, router \"first\" decides for patches of 16 [H<=64, W<=48]",
           bs_gather(g, f->router, (bs_value[]){f->inside, none}, f->frame, NULL));
     WRONG(BS_ERROR_GRAPH, "route_score: operand 0 is value 12, expected the scores of router \"first\", value 17",
@@ -293,6 +377,8 @@ static void rows_of_route(void)
           bs_look_ahead(g, bs_rows(g, bs_input(g, "i", BS_F32, BS_SHAPE2(4, f->n)), none), "first"));
     WRONG(BS_ERROR_ARGUMENT, "gather: place takes at most one path a cell, router \"many\" gives up to 2", gather_place_many(f));
     WRONG(BS_ERROR_SHAPE, "gather: sums are of f32, the paths of \"labels\" give i32", gather_sums_of_codes(f));
+    WRONG(BS_ERROR_SHAPE, "gather: path 1 of \"tiny\" gives f32 [2, 1, 1] (scale 1/2), another path f32 [2, 1, 1] (scale 1/1)",
+          gather_of_scales(g));
 }
 
 static void rows_of_segments(void)
@@ -308,7 +394,8 @@ static void rows_of_segments(void)
     WRONG(BS_ERROR_GRAPH, "segments: operand 1 (lengths) is made by state, expected an input", bs_segments(g, f->table, f->cache));
     WRONG(BS_ERROR_GRAPH, "state_append: operand 0 is made by input \"table\", expected a state",
           bs_state_append(g, f->table, f->words, f->past));
-    WRONG(BS_ERROR_DOMAIN, "state_append: operand 1 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
+    WRONG(BS_ERROR_DOMAIN,
+          "state_append: operand 1 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
           "first)",
           bs_state_append(g, f->cache, f->tokens, f->past));
     WRONG(BS_ERROR_SHAPE, "state_append: operand 2 (past) is [4], expected one for each of 5 segments",
@@ -409,11 +496,21 @@ static void test_fixed_limits(void)
     stops_with(g, "input \"x\": more than 512 different dimensions");
 
     g = new_graph(&large);
+    bs_value y = bs_input(g, "y", BS_F32, BS_SHAPE1(4));
+    for (made = 0; made < BS_MAX_DIMS - 1; made++)
+        bs_symbol(g, "S", 4);
+    check(y.id && bs_linear(g, y, &(bs_linear_desc){.name = "l", .out = 5}).id == 0, "nor for a result");
+    stops_with(g, "linear \"l\": more than 512 different dimensions");
+
+    g = new_graph(&large);
     for (made = 0; g->status == BS_OK && made < 2000; made++)
         bs_block_begin(g, "block");
     check(made == BS_MAX_BLOCKS, "%d blocks with the outermost", made);
     stops_with(g, "block \"block\": more than 127 blocks");
-    bs_block_begin(g, NULL);
+    g = new_graph(&large);
+    for (made = 0; g->status == BS_OK && made < 2000; made++)
+        bs_block_begin(g, NULL);
+    stops_with(g, "block \"\": more than 127 blocks");
 
     g = new_graph(&large);
     bs_value x = tokens_of_64(g);

@@ -29,7 +29,10 @@ static void concat_beyond(bs_graph *g)
 }
 
 /* Cells [2, 2, 2, 2] of patches: without one dimension they would be an image. */
-static bs_value cube_of(const fixture *f) { return bs_reshape(f->g, bs_linear(f->g, f->score, &(bs_linear_desc){.name = "to", .out = 16}), BS_SHAPE4(2, 2, 2, 2)); }
+static bs_value cube_of(const fixture *f)
+{
+    return bs_reshape(f->g, bs_linear(f->g, f->score, &(bs_linear_desc){.name = "to", .out = 16}), BS_SHAPE4(2, 2, 2, 2));
+}
 
 static bs_value features_of(const fixture *f)
 {
@@ -46,7 +49,12 @@ static bs_value symbols_of(const fixture *f)
     return bs_segments(f->g, bs_input(f->g, names[taken - 1], BS_F32, BS_SHAPE2(f->n, f->h)), f->lengths);
 }
 
-#define SIXTEEN &(bs_resize_desc){.kind = BS_RESIZE_NEAREST, .factor = 16}
+#define SIXTEEN \
+    &(bs_resize_desc) { .kind = BS_RESIZE_NEAREST, .factor = 16 }
+#define SIXTYFOUR \
+    &(bs_pool2d_desc) { .kernel = 64 }
+#define BY_SIXTEEN \
+    &(bs_deconv2d_desc) { .name = "d", .out = 1, .kernel = 16, .stride = 16 }
 #define ATTEND(past_k, past_v, past, ...) \
     bs_attention(g, f->words, f->words, f->words, past_k, past_v, past, &(bs_attention_desc){.name = "a", __VA_ARGS__})
 
@@ -95,6 +103,9 @@ static void rows_of_conv2d(void)
           bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 11, .kernel_h = 1, .pad = BS_PAD_VALID}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0 of operand 0 (channels) is N<=40, expected a constant",
           bs_conv2d(g, bs_input(g, "planes", BS_F32, BS_SHAPE3(f->n, 8, 8)), &(bs_conv2d_desc){.name = "c", .out = 4}));
+    WRONG(BS_ERROR_LIMIT, "conv2d \"c\": the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_conv2d(g, bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR), SIXTYFOUR),
+                    &(bs_conv2d_desc){.name = "c", .out = 1, .stride = 64}));
 }
 
 static void rows_of_deconv2d(void)
@@ -116,6 +127,11 @@ static void rows_of_deconv2d(void)
           bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 5}));
     WRONG(BS_ERROR_SHAPE, "deconv2d \"d\": dimension 2 is 4, which gives a result of -4, expected 1 .. 2^30",
           bs_deconv2d(g, bs_input(g, "tall", BS_F32, BS_SHAPE3(1, 20, 4)), &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 5}));
+    WRONG(BS_ERROR_LIMIT, "deconv2d \"d\": the frame's scale would be 65536/1, expected numbers of 2^15 at most",
+          bs_deconv2d(g,
+                      bs_deconv2d(g, bs_deconv2d(g, bs_deconv2d(g, bs_input(g, "dot", BS_F32, BS_SHAPE3(1, 1, 1)), BY_SIXTEEN), BY_SIXTEEN),
+                                  BY_SIXTEEN),
+                      BY_SIXTEEN));
 }
 
 static void rows_of_linear(void)
@@ -163,7 +179,25 @@ static void rows_of_pixel_shuffle(void)
           bs_pixel_shuffle(g, bs_input(g, "planes", BS_F32, BS_SHAPE3(f->n, 8, 8)), 2));
     WRONG(BS_ERROR_LIMIT, "resize: the frame's scale would be 65536/1, expected numbers of 2^15 at most",
           bs_resize(g, bs_resize(g, bs_resize(g, bs_resize(g, bs_input(g, "dot", BS_U8, BS_SHAPE3(1, 1, 1)), SIXTEEN), SIXTEEN), SIXTEEN),
-              SIXTEEN));
+                    SIXTEEN));
+    WRONG(BS_ERROR_LIMIT, "pool2d: the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_pool2d(g, bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR), SIXTYFOUR),
+                    SIXTYFOUR));
+    WRONG(
+        BS_ERROR_LIMIT, "pixel_shuffle: the frame's scale would be 65536/1, expected numbers of 2^15 at most",
+        bs_pixel_shuffle(
+            g, bs_resize(g, bs_resize(g, bs_resize(g, bs_input(g, "dots", BS_U8, BS_SHAPE3(256, 1, 1)), SIXTEEN), SIXTEEN), SIXTEEN), 16));
+    WRONG(BS_ERROR_LIMIT, "pixel_unshuffle: the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_pixel_unshuffle(
+              g, bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR), SIXTYFOUR), 64));
+    WRONG(BS_ERROR_SHAPE, "pixel_shuffle: dimension 1 is 1073741824, which gives a result of 2147483648, expected 1 .. 2^30",
+          bs_pixel_shuffle(g, bs_input(g, "tall", BS_U8, BS_SHAPE3(4, 1 << 30, 1)), 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_shuffle: dimension 2 is 1073741824, which gives a result of 2147483648, expected 1 .. 2^30",
+          bs_pixel_shuffle(g, bs_input(g, "wide", BS_U8, BS_SHAPE3(4, 1, 1 << 30)), 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_unshuffle: dimension 1 is n<=1, which gives a result of 0, expected 1 .. 2^30",
+          bs_pixel_unshuffle(g, bs_input(g, "low", BS_U8, BS_SHAPE3(1, BS_UPTO(1), 4)), 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_unshuffle: dimension 2 is n<=1, which gives a result of 0, expected 1 .. 2^30",
+          bs_pixel_unshuffle(g, bs_input(g, "thin", BS_U8, BS_SHAPE3(1, 4, BS_UPTO(1))), 2));
 }
 
 static void rows_of_binary(void)
@@ -176,6 +210,8 @@ static void rows_of_binary(void)
           bs_add(g, f->image, f->table));
     WRONG(BS_ERROR_SHAPE, "add: operand 1 is [3, 8, 10], expected the rank of operand 0, which is [4]", bs_add(g, f->line, f->image));
     WRONG(BS_ERROR_SHAPE, "add: dimensions 1 and 2: operands have frames of different scale", add_of_scales(g));
+    WRONG(BS_ERROR_SHAPE, "add: dimension 2 is 10 in operand 0 and 2 in operand 1",
+          bs_add(g, f->image, bs_input(g, "b", BS_F32, BS_SHAPE3(3, 8, 2))));
 }
 
 static void rows_of_elementwise(void)
@@ -189,6 +225,7 @@ static void rows_of_elementwise(void)
     WRONG(BS_ERROR_SHAPE, "prelu \"p\": operand 0 is i32, expected f32", bs_prelu(g, f->numbers, "p"));
     WRONG(BS_ERROR_SHAPE, "prelu \"p\": operand 0 is [], expected rank 1 to 4", bs_prelu(g, bs_rows(g, f->line, none), "p"));
     WRONG(BS_ERROR_ARGUMENT, "clip: low 0 is not <= high nan", bs_clip(g, f->line, 0, NAN));
+    WRONG(BS_ERROR_SHAPE, "activation: operand 0 is i32, expected f32", bs_activation(g, f->numbers, BS_RELU, 0));
 }
 
 static void rows_of_convert(void)
@@ -238,6 +275,14 @@ static void rows_of_slice(void)
 
 static void rows_of_reshape(void)
 {
+    typedef struct stored {
+        const char *name;
+        int32_t rank, dim[4];
+    } stored;
+    WRONG(BS_ERROR_GRAPH, "reshape: operand 0 is value 0, which does not exist", bs_reshape(g, none, BS_SHAPE1(4)));
+    WRONG(BS_ERROR_GRAPH, "reshape: operand 0 is value 9999, which does not exist", bs_reshape(g, (bs_value){9999}, BS_SHAPE1(4)));
+    WRONG(BS_ERROR_SHAPE, "reshape: dimension 0 is not a constant, -1, or a symbol of operand 0, which is [4]",
+          bs_graph_add(g, bs_op_index("reshape"), &f->line.id, 1, &(stored){"", 1, {-5}}));
     WRONG(BS_ERROR_SHAPE, "reshape: operand 0 is [3, 8, 10], which does not have 49 elements", bs_reshape(g, f->image, BS_SHAPE2(7, 7)));
     WRONG(BS_ERROR_SHAPE, "reshape: dimensions 0 and 1 are both to be worked out", bs_reshape(g, f->image, BS_SHAPE3(-1, -1, 2)));
     WRONG(BS_ERROR_ARGUMENT, "reshape: rank is 0, expected 1 .. 4", bs_reshape(g, f->image, bs_shape_of(0, 0, 0, 0, 0)));
@@ -263,7 +308,8 @@ static void rows_of_reshape(void)
           bs_reshape(g, f->score, BS_SHAPE3(1, 1, 2)));
     WRONG(BS_ERROR_DOMAIN, "reshape: the result would be an image (rank 3) without a place in the patched frame",
           bs_reshape(g, f->score, BS_SHAPE3(1, 1, -1)));
-    WRONG(BS_ERROR_SHAPE, "reshape: a dimension would be (N<=40 * 2147483648 +0) / 1, expected numbers of 2^30 at most, and 1 at least as "
+    WRONG(BS_ERROR_SHAPE,
+          "reshape: a dimension would be (N<=40 * 2147483648 +0) / 1, expected numbers of 2^30 at most, and 1 at least as "
           "the result",
           bs_reshape(g, bs_input(g, "t", BS_U8, BS_SHAPE3(f->n, 1 << 17, 1 << 14)), BS_SHAPE1(-1)));
 }
@@ -401,7 +447,8 @@ static void rows_of_constant(void)
 
 static void rows_of_segments(void)
 {
-    WRONG(BS_ERROR_DOMAIN, "segment_spread: operand 1 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
+    WRONG(BS_ERROR_DOMAIN,
+          "segment_spread: operand 1 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
           "first)",
           bs_segment_spread(g, f->table, f->tokens));
     WRONG(BS_ERROR_DOMAIN, "segment_spread: operand 0 is of segments [N<=40], expected a root value",
@@ -410,7 +457,8 @@ static void rows_of_segments(void)
           bs_segment_spread(g, f->table, f->words));
     WRONG(BS_ERROR_SHAPE, "segment_spread: operand 0 is [], expected rank 1 to 4",
           bs_segment_spread(g, bs_constant(g, "one", BS_F32, bs_shape_of(0, 0, 0, 0, 0)), f->words));
-    WRONG(BS_ERROR_DOMAIN, "segment_reduce: operand 0 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
+    WRONG(BS_ERROR_DOMAIN,
+          "segment_reduce: operand 0 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
           "first)",
           bs_segment_reduce(g, f->tokens, NULL));
     WRONG(BS_ERROR_ARGUMENT, "segment_reduce \"b\": mode is 4, expected 0 .. 3",
@@ -426,11 +474,11 @@ static void rows_of_attention(void)
     WRONG(BS_ERROR_DOMAIN, "attention: operand 1 is of rows [N<=40], operand 0 of segments [N<=40]",
           bs_attention(g, f->words, f->tokens, f->words, none, none, none, NULL));
     WRONG(BS_ERROR_SHAPE, "attention: operand 1 is [5], operand 0 [4]",
-          bs_attention(g, f->words, bs_segments(g, bs_input(g, "five", BS_F32, BS_SHAPE2(f->n, 5)), f->lengths), f->words, none, none,
-              none, NULL));
+          bs_attention(g, f->words, bs_segments(g, bs_input(g, "five", BS_F32, BS_SHAPE2(f->n, 5)), f->lengths), f->words, none, none, none,
+                       NULL));
     WRONG(BS_ERROR_SHAPE, "attention: operand 0 is i32, expected f32",
           bs_attention(g, bs_segments(g, bs_input(g, "i", BS_I32, BS_SHAPE2(f->n, 4)), f->lengths), f->words, f->words, none, none, none,
-              NULL));
+                       NULL));
     WRONG(BS_ERROR_SHAPE, "attention: operand 0 is [H<=64, W<=48], expected rank 1",
           bs_attention(g, bs_segments(g, f->frame, f->lengths), f->words, f->words, none, none, none, NULL));
     WRONG(BS_ERROR_SHAPE, "attention: dimension 0 of operand 0 (d) is H<=64, expected a constant",
@@ -444,26 +492,33 @@ static void rows_of_attention(void)
     WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 4 is value 0, which does not exist", ATTEND(f->cache, none, f->past, .heads = 2));
     WRONG(BS_ERROR_GRAPH, "attention: 4 operands: past_k, past_v and past are given all three or none",
           bs_graph_add(g, bs_op_index("attention"), (int32_t[]){f->words.id, f->words.id, f->words.id, f->cache.id}, 4, NULL));
-    WRONG(BS_ERROR_SHAPE, "attention \"a\": operand 3 is [4], expected [segments, window, d] with the window of operand 3 and the d of "
+    WRONG(BS_ERROR_SHAPE,
+          "attention \"a\": operand 3 is [4], expected [segments, window, d] with the window of operand 3 and the d of "
           "operand 0",
           ATTEND(f->line, f->cache, f->past, .heads = 2));
     WRONG(BS_ERROR_SHAPE, "attention \"a\": operand 3 is i32, expected f32",
           ATTEND(bs_input(g, "i", BS_I32, BS_SHAPE3(5, 6, 4)), f->cache, f->past, .heads = 2));
     WRONG(BS_ERROR_SHAPE, "attention \"a\": dimension 1 of operand 3 (the window) is N<=40, expected a constant",
-          const bs_value t = bs_state(g, "t", BS_F32, BS_SHAPE3(5, f->n, 4)); ATTEND(t, t, f->past, .heads = 2));
+          const bs_value t = bs_state(g, "t", BS_F32, BS_SHAPE3(5, f->n, 4));
+          ATTEND(t, t, f->past, .heads = 2));
     WRONG(BS_ERROR_DOMAIN, "attention \"a\": operand 3 is of patches of 64 [8, 10], expected a root value",
           ATTEND(bs_patches(g, f->image, NULL), f->cache, f->past, .heads = 2));
-    WRONG(BS_ERROR_SHAPE, "attention \"a\": operand 3 is [4, 6, 4], expected [segments, window, d] with the window of operand 3 and the d "
+    WRONG(BS_ERROR_SHAPE,
+          "attention \"a\": operand 3 is [4, 6, 4], expected [segments, window, d] with the window of operand 3 and the d "
           "of operand 0",
           ATTEND(bs_state(g, "t", BS_F32, BS_SHAPE3(4, 6, 4)), f->cache, f->past, .heads = 2));
-    WRONG(BS_ERROR_SHAPE, "attention \"a\": operand 4 is [5, 7, 4], expected [segments, window, d] with the window of operand 3 and the d "
+    WRONG(BS_ERROR_SHAPE,
+          "attention \"a\": operand 4 is [5, 7, 4], expected [segments, window, d] with the window of operand 3 and the d "
           "of operand 0",
           ATTEND(f->cache, bs_state(g, "t", BS_F32, BS_SHAPE3(5, 7, 4)), f->past, .heads = 2));
-    WRONG(BS_ERROR_SHAPE, "attention \"a\": operand 3 is [5, 6, 5], expected [segments, window, d] with the window of operand 3 and the d "
+    WRONG(BS_ERROR_SHAPE,
+          "attention \"a\": operand 3 is [5, 6, 5], expected [segments, window, d] with the window of operand 3 and the d "
           "of operand 0",
           ATTEND(bs_state(g, "t", BS_F32, BS_SHAPE3(5, 6, 5)), f->cache, f->past, .heads = 2));
     WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 5 (past) is made by convert, expected an input",
           ATTEND(f->cache, f->cache, bs_convert(g, f->past, &(bs_convert_desc){.dtype = BS_I32}), .heads = 2));
+    WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 3 is value 0, which does not exist", ATTEND(none, f->cache, none, .heads = 2));
+    WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 3 is value 0, which does not exist", ATTEND(none, none, f->past, .heads = 2));
 }
 int main(void)
 {
@@ -489,10 +544,10 @@ int main(void)
     rows_of_segments();
     rows_of_attention();
     wrong_builds_end();
-    static const char *const files[] = {"src/ops/attention.c", "src/ops/binary.c",       "src/ops/common.c",        "src/ops/concat_slice.c",
-                                        "src/ops/conv2d.c",    "src/ops/deconv2d.c",     "src/ops/elementwise.c",   "src/ops/gather_rows.c",
-                                        "src/ops/lines.c",     "src/ops/matmul.c",       "src/ops/patch_features.c", "src/ops/pixel_shuffle.c",
-                                        "src/ops/reshape.c",   "src/ops/resize.c",       "src/ops/segment_rows.c"};
+    static const char *const files[] = {"src/ops/attention.c", "src/ops/binary.c",   "src/ops/common.c",         "src/ops/concat_slice.c",
+                                        "src/ops/conv2d.c",    "src/ops/deconv2d.c", "src/ops/elementwise.c",    "src/ops/gather_rows.c",
+                                        "src/ops/lines.c",     "src/ops/matmul.c",   "src/ops/patch_features.c", "src/ops/pixel_shuffle.c",
+                                        "src/ops/reshape.c",   "src/ops/resize.c",   "src/ops/segment_rows.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

@@ -57,8 +57,7 @@ static void rows_of_fields(void)
     plan_fails(g, &(bs_plan_desc){.lanes = 9}, BS_ERROR_ARGUMENT, "bs_plan_desc.lanes is 9, expected 0 .. 8");
     plan_fails(g, &(bs_plan_desc){.chunk_bytes = -1}, BS_ERROR_ARGUMENT, "bs_plan_desc.chunk_bytes is -1, expected 0 .. 1073741824");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .half = 2}, BS_ERROR_ARGUMENT, "bs_plan_desc.half is 2, expected 0 .. 1");
-    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .in_place = -1}, BS_ERROR_ARGUMENT,
-               "bs_plan_desc.in_place is -1, expected 0 .. 1");
+    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .in_place = -1}, BS_ERROR_ARGUMENT, "bs_plan_desc.in_place is -1, expected 0 .. 1");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .lowering = BS_LOWER_COUNT}, BS_ERROR_ARGUMENT,
                "bs_plan_desc.lowering is 5, expected 0 .. 4");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .shared_bytes = 100}, BS_ERROR_ARGUMENT,
@@ -118,7 +117,8 @@ static void look_ahead_fails(int32_t protocol, int32_t width, bool late, const c
 static void rows_of_look_aheads(void)
 {
     static const char *const no_router = "look_ahead \"next\": no later router of that name chooses the best k";
-    look_ahead_fails(BS_ROUTE_TOP1, 4, false, "text", BS_ERROR_GRAPH, "look_ahead \"text\": no later router of that name chooses the best k");
+    look_ahead_fails(BS_ROUTE_TOP1, 4, false, "text", BS_ERROR_GRAPH,
+                     "look_ahead \"text\": no later router of that name chooses the best k");
     look_ahead_fails(BS_ROUTE_TOP1, 4, true, "next", BS_ERROR_GRAPH, no_router);
     look_ahead_fails(BS_ROUTE_THRESHOLD, 4, false, "next", BS_ERROR_GRAPH, no_router);
     look_ahead_fails(BS_ROUTE_TOPK, 3, false, "next", BS_ERROR_SHAPE, "look_ahead \"next\": 3 scores for 4 paths");
@@ -140,7 +140,12 @@ static void rows_of_patches(void)
     cells = bs_linear(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}), &(bs_linear_desc){.name = "l", .out = 1});
     const bs_value sums = bs_add(g, cells, bs_rows(g, row, cells));
     const bs_router r = bs_route(g, sums, none, &(bs_route_desc){.name = "route", .paths = 1});
-    bs_output(g, "all", bs_assemble(g, bs_gather(g, r, (bs_value[]){bs_scatter(g, r, 0, bs_patches(g, bs_input(g, "b", BS_F32, BS_SHAPE3(1, 64, 64)), &(bs_patches_desc){.like = cells.id}))}, none, NULL)));
+    bs_output(g, "all",
+              bs_assemble(g, bs_gather(g, r,
+                                       (bs_value[]){bs_scatter(g, r, 0,
+                                                               bs_patches(g, bs_input(g, "b", BS_F32, BS_SHAPE3(1, 64, 64)),
+                                                                          &(bs_patches_desc){.like = cells.id}))},
+                                       none, NULL)));
     plan_fails(g, &(bs_plan_desc){.patch_size = 8}, BS_ERROR_LIMIT,
                "patch size 8 makes up to 64 cells, rows \"\" holds 16: take larger patches");
 
@@ -163,7 +168,8 @@ static void rows_of_sizes(void)
     bs_graph *g = new_graph();
     bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(1 << 26), 64)), none);
     bs_router r = bs_route(g, x, none, &(bs_route_desc){.name = "route", .paths = 64, .k = 17, .protocol = BS_ROUTE_TOPK});
-    bs_output(g, "y", bs_collect(g, bs_gather(g, r, (bs_value[64]){bs_scatter(g, r, 0, x)}, none, &(bs_gather_desc){.mode = BS_GATHER_ADD})));
+    bs_output(g, "y",
+              bs_collect(g, bs_gather(g, r, (bs_value[64]){bs_scatter(g, r, 0, x)}, none, &(bs_gather_desc){.mode = BS_GATHER_ADD})));
     plan_fails(g, NULL, BS_ERROR_LIMIT, "router \"route\" chooses 17 paths for up to 67108864 cells, expected 2^30 choices at most");
 
     g = new_graph();
@@ -182,8 +188,9 @@ static void rows_of_sizes(void)
     for (int32_t i = 0; i < 20; i++)
         x = bs_add(g, x, each[i]);
     bs_output(g, "y", x);
-    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR}, BS_ERROR_LIMIT,
-               "the plan needs 92358976733184 bytes of activations, 0 a thread, and 0 of weights, expected 2^46 at most: are the maxima right?");
+    plan_fails(
+        g, &(bs_plan_desc){.tier = BS_TIER_SCALAR}, BS_ERROR_LIMIT,
+        "the plan needs 92358976733184 bytes of activations, 0 a thread, and 0 of weights, expected 2^46 at most: are the maxima right?");
 }
 
 /* Every path of every router is a part of its region, and every domain of its own a region. */
@@ -229,7 +236,8 @@ int main(void)
     rows_of_patches();
     rows_of_sizes();
     rows_of_regions();
-    static const char *const files[] = {"src/plan.c", "src/plan_live.c", "src/plan_lower.c", "src/plan_memory.c"}; /* the text of plan_stream.c is that of arenas */
+    static const char *const files[] = {"src/plan.c", "src/plan_live.c", "src/plan_lower.c",
+                                        "src/plan_memory.c"}; /* the text of plan_stream.c is that of arenas */
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

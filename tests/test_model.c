@@ -159,6 +159,42 @@ static void test_same_as_by_hand(void)
     expect_same("a file behind a reader", status, &error, out, wanted);
 }
 
+/* A file of version 1, without records, of these nodes. */
+typedef struct plain_nodes {
+    const char *const *ops, *const *names;
+    const int32_t *n_inputs, *inputs, *n_params, *params;
+    size_t n, all_inputs, all_params;
+    uint32_t values;
+} plain_nodes;
+
+static void plain_write(forge *f, const plain_nodes *p)
+{
+    static const int32_t zeros[8] = {0}, tensor = -1;
+    static const char *const block = "main";
+    static const int64_t bytes = 0;
+    const int32_t end = (int32_t)p->n;
+    forge_begin(f);
+    forge_key_string(f, "general.architecture", "brainstorm");
+    forge_key_u32(f, "brainstorm.version", 1);
+    forge_key_u32(f, "brainstorm.opset", 1);
+    forge_key_u32(f, "brainstorm.value.count", p->values);
+    forge_strings(f, "brainstorm.node.op", p->ops, p->n);
+    forge_strings(f, "brainstorm.node.name", p->names, p->n);
+    forge_i32s(f, "brainstorm.node.inputs.count", p->n_inputs, p->n);
+    forge_i32s(f, "brainstorm.node.inputs", p->inputs, p->all_inputs);
+    forge_i32s(f, "brainstorm.node.params.count", p->n_params, p->n);
+    forge_i32s(f, "brainstorm.node.params", p->params, p->all_params);
+    forge_i32s(f, "brainstorm.node.block", zeros, p->n);
+    forge_strings(f, "brainstorm.block.name", &block, 1);
+    forge_i32s(f, "brainstorm.block.first_node", zeros, 1);
+    forge_i32s(f, "brainstorm.block.end_node", &end, 1);
+    forge_i32s(f, "brainstorm.block.tensor", &tensor, 1);
+    forge_i64s(f, "brainstorm.block.bytes", T_U64, &bytes, 1);
+    forge_array(f, "brainstorm.block.crc32", T_U32, 1);
+    forge_u32(f, 0);
+    forge_end(f);
+}
+
 /* u8 -> f32 by 1/255 -> u8 by 255: the identity on codes, of 8 bits and, widened, of 10. */
 static void codes_write(forge *f)
 {
@@ -166,29 +202,17 @@ static void codes_write(forge *f)
     static const char *const names[] = {"frame", "", "", "", "", "result"};
     static const int32_t n_inputs[] = {0, 1, 1, 1, 1, 1}, inputs[] = {1, 2, 3, 4, 5}, n_params[] = {6, 1, 2, 2, 0, 0};
     static const int32_t params[] = {1, 3, 1, HEIGHT, WIDTH, 0, 8, 0, 0x3b808081 /* 1/255 */, 1, 0x437f0000 /* 255 */};
-    static const int32_t blocks[6] = {0}, end = 6, tensor = -1;
-    static const char *const block = "main";
-    static const int64_t bytes = 0;
-    forge_begin(f);
-    forge_key_string(f, "general.architecture", "brainstorm");
-    forge_key_u32(f, "brainstorm.version", 1); /* the old one: there are no records */
-    forge_key_u32(f, "brainstorm.opset", 1);
-    forge_key_u32(f, "brainstorm.value.count", 5);
-    forge_strings(f, "brainstorm.node.op", ops, 6);
-    forge_strings(f, "brainstorm.node.name", names, 6);
-    forge_i32s(f, "brainstorm.node.inputs.count", n_inputs, 6);
-    forge_i32s(f, "brainstorm.node.inputs", inputs, 5);
-    forge_i32s(f, "brainstorm.node.params.count", n_params, 6);
-    forge_i32s(f, "brainstorm.node.params", params, sizeof params / 4);
-    forge_i32s(f, "brainstorm.node.block", blocks, 6);
-    forge_strings(f, "brainstorm.block.name", &block, 1);
-    forge_i32s(f, "brainstorm.block.first_node", blocks, 1);
-    forge_i32s(f, "brainstorm.block.end_node", &end, 1);
-    forge_i32s(f, "brainstorm.block.tensor", &tensor, 1);
-    forge_i64s(f, "brainstorm.block.bytes", T_U64, &bytes, 1);
-    forge_array(f, "brainstorm.block.crc32", T_U32, 1);
-    forge_u32(f, 0);
-    forge_end(f);
+    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, 6, 5, sizeof params / 4, 5});
+}
+
+/* A state of some type, and when it is u8 the frame written to it. */
+static void state_write(forge *f, int32_t dtype)
+{
+    static const char *const ops[] = {"input", "state", "output", "state_write"}, *const names[] = {"frame", "before", "result", ""};
+    static const int32_t n_inputs[] = {0, 0, 1, 2}, inputs[] = {1, 2, 1}, n_params[] = {6, 6, 0, 0};
+    const int32_t params[] = {BS_U8, 3, 1, HEIGHT, WIDTH, 0, dtype, 3, 1, HEIGHT, WIDTH, 0};
+    const bool written = dtype == BS_U8;
+    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, written ? 4 : 3, written ? 3 : 1, 12, 2});
 }
 
 static void test_codes(void)
@@ -214,9 +238,78 @@ static void test_codes(void)
     check(status == BS_ERROR_ARGUMENT, "codes of 16 bits are refused");
 }
 
+/* Opens and builds for codes of 10 bits. */
+static bs_status build_codes(const forge *f, bs_graph **graph, bs_error *error)
+{
+    bs_arena arena;
+    const bs_model_build_desc desc = {.code_bits = 10};
+    bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
+    bs_model *model = bs_model_open_memory(&arena, f->bytes, f->n, error);
+    if (!model)
+        return error->status;
+    const bs_graph_desc room = bs_model_graph_desc(model);
+    *graph = bs_graph_create(&arena, &room);
+    return bs_model_build(model, *graph, &desc, error);
+}
+
+/* The scale of the first convert, from `from` to `to`, as it describes itself when codes have 10 bits. */
+static void expect_scale(int32_t from, int32_t to, float stored, const char *wanted)
+{
+    static forge f;
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    bs_graph *graph = NULL;
+    char line[256] = "";
+    codes_write(&f);
+    memcpy(f.bytes + forge_find(&f, "brainstorm.node.params", AT_ELEMENT, 0), &from, 4);
+    memcpy(f.bytes + forge_find(&f, "brainstorm.node.params", AT_ELEMENT, 7), &to, 4);
+    memcpy(f.bytes + forge_find(&f, "brainstorm.node.params", AT_ELEMENT, 8), &stored, 4);
+    const bs_status status = build_codes(&f, &graph, &error);
+    if (status == BS_OK)
+        bs_graph_describe(graph, 3, line, sizeof line);
+    check(strstr(line, wanted) != NULL, "%s to %s by %g: %s%s", bs_dtype_name((bs_dtype)from), bs_dtype_name((bs_dtype)to), (double)stored, line,
+          error.message);
+}
+
+/* A convert that takes nothing, what is not there, or two values: refused by the graph, widened or not. */
+static void test_bad_converts(void)
+{
+    static const struct { int32_t count, operand; } tries[] = {{1, 0}, {1, -1}, {1, 3}, {1, 1000}, {0, 0}, {2, 2}};
+    static forge f;
+    bs_error error;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        bs_graph *graph;
+        const int32_t others[] = {1, 1, 1, tries[i].count == 1 ? 1 : 2 - tries[i].count};
+        codes_write(&f);
+        memcpy(f.bytes + forge_find(&f, "brainstorm.node.inputs.count", AT_ELEMENT, 2), &tries[i].count, 4);
+        memcpy(f.bytes + forge_find(&f, "brainstorm.node.inputs.count", AT_ELEMENT, 3), &others[3], 4);
+        memcpy(f.bytes + forge_find(&f, "brainstorm.node.inputs", AT_ELEMENT, 1), &tries[i].operand, 4);
+        wrong += build_codes(&f, &graph, &error) != BS_ERROR_GRAPH;
+    }
+    check(wrong == 0, "converts without a sound operand are refused: %s", error.message);
+}
+
+static void test_widened(void)
+{
+    static forge f;
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    bs_graph *graph;
+    expect_scale(BS_U8, BS_F32, 4.0f, "scale 1,");
+    expect_scale(BS_U8, BS_F32, 0, "scale 0.25,");
+    expect_scale(BS_F32, BS_U8, 2.0f, "scale 8,");
+    expect_scale(BS_U8, BS_U8, 3.0f, "scale 3,");
+    expect_scale(BS_F32, BS_I32, 3.0f, "scale 3,");
+    test_bad_converts();
+    state_write(&f, BS_U8);
+    check(build_codes(&f, &graph, &error) == BS_OK, "a state of codes is widened with the frame that is written to it %s", error.message);
+    state_write(&f, BS_F32);
+    check(build_codes(&f, &graph, &error) == BS_OK, "one of numbers stays %s", error.message);
+}
+
 int main(void)
 {
     test_same_as_by_hand();
     test_codes();
+    test_widened();
     return check_end();
 }

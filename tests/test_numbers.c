@@ -67,8 +67,8 @@ static bool plan_is_bounded(const bs_graph *g, const bs_plan_desc *desc)
     }
     planned++;
     bs_plan_sizes(plan, &sizes);
-    return bs_plan_report(plan, report, sizeof report) > 0 && sizes.transient <= 64 * BS_MAX_PLAN_BYTES && sizes.persistent < (uint64_t)1 << 60 &&
-           sizes.device < (uint64_t)1 << 60;
+    return bs_plan_report(plan, report, sizeof report) > 0 && sizes.transient <= 64 * BS_MAX_PLAN_BYTES &&
+           sizes.persistent < (uint64_t)1 << 60 && sizes.device < (uint64_t)1 << 60;
 }
 
 /* An error that is told, or a graph that can be described, with plans or errors of those. */
@@ -104,7 +104,6 @@ typedef union params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + 32 * 4];
 } params;
-
 
 typedef struct world {
     bs_graph *g;
@@ -146,18 +145,38 @@ static world world_new(void)
 /* Operands of op `name`, the turn-th choice of them; false: there are no more. */
 static bool operands_of(const world *w, const char *name, int32_t turn, int32_t *in, int32_t *n_in)
 {
-    static const char *const of_images[] = {"conv2d", "deconv2d", "pixel_shuffle", "pixel_unshuffle", "activation", "prelu", "clip", "affine",
-                                            "convert", "slice", "reshape", "transpose", "pad", "softmax", "layer_norm", "batch_norm", "pool2d",
-                                            "resize", "reduce", "argmax", "topk", "linear", "patches", "concat", "rows"};
+    static const char *const of_images[] = {
+        "conv2d",  "deconv2d",  "pixel_shuffle", "pixel_unshuffle", "activation", "prelu",      "clip",   "affine", "convert", "slice",
+        "reshape", "transpose", "pad",           "softmax",         "layer_norm", "batch_norm", "pool2d", "resize", "reduce",  "argmax",
+        "topk",    "linear",    "patches",       "concat",          "rows"};
     const int32_t words = w->words.id, cells = w->images[3].id;
-    const struct { const char *op; int32_t count, in[6]; } others[] = {
-        {"matmul", 2, {w->square.id, w->square.id}}, {"add", 2, {w->images[3].id, w->images[3].id}}, {"sub", 2, {w->line.id, w->line.id}},
-        {"mul", 2, {w->integers.id, w->integers.id}}, {"gather_rows", 2, {w->integers.id, w->table.id}}, {"constant", 0, {0}}, {"input", 0, {0}},
-        {"state", 0, {0}}, {"state_write", 2, {w->cache.id, w->cache.id}}, {"output", 1, {w->line.id}}, {"assemble", 1, {cells}},
-        {"collect", 1, {w->tokens.id}}, {"route", 1, {w->score.id}}, {"scatter", 1, {cells}}, {"gather", 3, {w->inside.id, 0, 0}},
-        {"route_price", 0, {0}}, {"route_score", 1, {w->score.id}}, {"patch_features", 1, {w->cells_codes.id}},
-        {"segments", 2, {w->table.id, w->lengths.id}}, {"state_append", 3, {w->cache.id, words, w->past.id}}, {"segment_spread", 2, {w->lengths.id, words}},
-        {"segment_reduce", 1, {words}}, {"attention", 6, {words, words, words, w->cache.id, w->cache.id, w->past.id}}, {"look_ahead", 1, {w->score.id}}};
+    const struct {
+        const char *op;
+        int32_t count, in[6];
+    } others[] = {{"matmul", 2, {w->square.id, w->square.id}},
+                  {"add", 2, {w->images[3].id, w->images[3].id}},
+                  {"sub", 2, {w->line.id, w->line.id}},
+                  {"mul", 2, {w->integers.id, w->integers.id}},
+                  {"gather_rows", 2, {w->integers.id, w->table.id}},
+                  {"constant", 0, {0}},
+                  {"input", 0, {0}},
+                  {"state", 0, {0}},
+                  {"state_write", 2, {w->cache.id, w->cache.id}},
+                  {"output", 1, {w->line.id}},
+                  {"assemble", 1, {cells}},
+                  {"collect", 1, {w->tokens.id}},
+                  {"route", 1, {w->score.id}},
+                  {"scatter", 1, {cells}},
+                  {"gather", 3, {w->inside.id, 0, 0}},
+                  {"route_price", 0, {0}},
+                  {"route_score", 1, {w->score.id}},
+                  {"patch_features", 1, {w->cells_codes.id}},
+                  {"segments", 2, {w->table.id, w->lengths.id}},
+                  {"state_append", 3, {w->cache.id, words, w->past.id}},
+                  {"segment_spread", 2, {w->lengths.id, words}},
+                  {"segment_reduce", 1, {words}},
+                  {"attention", 6, {words, words, words, w->cache.id, w->cache.id, w->past.id}},
+                  {"look_ahead", 1, {w->score.id}}};
     for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
         if (strcmp(of_images[i], name) == 0) {
             *n_in = 1;
@@ -176,9 +195,12 @@ static bool operands_of(const world *w, const char *name, int32_t turn, int32_t 
 /* A number that field `name` may have: where zero is none. */
 static int32_t sound_number(const char *op, const char *name)
 {
-    static const struct { const char *op, *field; int32_t n; } table[] = {
-        {"", "out", 4}, {"", "r", 2}, {"", "k", 1}, {"", "paths", 2}, {"", "router", 1}, {"", "rank", 1}, {"", "dim0", 4}, {"route_price", "router", 2},
-        {"route", "k", 0}, {"gather", "mode", 3}};
+    static const struct {
+        const char *op, *field;
+        int32_t n;
+    } table[] = {{"", "out", 4},    {"", "r", 2},         {"", "k", 1},    {"", "paths", 2},
+                 {"", "router", 1}, {"", "rank", 1},      {"", "dim0", 4}, {"route_price", "router", 2},
+                 {"route", "k", 0}, {"gather", "mode", 3}};
     int32_t n = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].field, name) == 0 && (!*table[i].op || strcmp(table[i].op, op) == 0))
@@ -240,7 +262,8 @@ static void test_single_fields(void)
             }
     }
     check(sound == ops, "every op can be built soundly (%d of %d)", sound, ops);
-    check(wrong == 0, "%d fields of descriptors at INT32_MIN, -1, 0, 1, INT32_MAX: an error that is told, or plans of bounded size", fields);
+    check(wrong == 0, "%d fields of descriptors at INT32_MIN, -1, 0, 1, INT32_MAX: an error that is told, or plans of bounded size",
+          fields);
 }
 
 static void test_pairs_of_fields(void)
@@ -264,7 +287,8 @@ static void test_pairs_of_fields(void)
                 }
     }
     check(wrong == before, "%d pairs of fields likewise", pairs);
-    check(refused > 1000 && planned > 1000 && unplanned > 100, "of them %d builds are refused, %d plans made, %d refused", refused, planned, unplanned);
+    check(refused > 1000 && planned > 1000 && unplanned > 100, "of them %d builds are refused, %d plans made, %d refused", refused, planned,
+          unplanned);
 }
 
 /* ------------------------------------------------------------------------------------------------ handles and shapes */
@@ -291,7 +315,8 @@ static void test_handles(void)
             }
         }
     }
-    check(told == tried && tried > 100, "an operand that is its own result, yet to come, or of a larger graph, is refused (%d of %d)", told, tried);
+    check(told == tried && tried > 100, "an operand that is its own result, yet to come, or of a larger graph, is refused (%d of %d)", told,
+          tried);
 
     int32_t routers = 0;
     for (int32_t k = 0; k < 6; k++) {
@@ -315,8 +340,24 @@ static void test_handles(void)
 
 static void test_shapes(void)
 {
-    static const int64_t dims[] = {INT64_MIN, INT32_MIN, -1, 0, 1, 1 << 30, (1 << 30) + 1, INT32_MAX, BS_UPTO(0) - 1, BS_UPTO(0), BS_UPTO(1), BS_UPTO(1 << 30),
-                                   BS_UPTO((1 << 30) + 1), 2 * BS_UPTO(0) - 1, 2 * BS_UPTO(0), 2 * BS_UPTO(0) + 4, 2 * BS_UPTO(0) + 10000, INT64_MAX};
+    static const int64_t dims[] = {INT64_MIN,
+                                   INT32_MIN,
+                                   -1,
+                                   0,
+                                   1,
+                                   1 << 30,
+                                   (1 << 30) + 1,
+                                   INT32_MAX,
+                                   BS_UPTO(0) - 1,
+                                   BS_UPTO(0),
+                                   BS_UPTO(1),
+                                   BS_UPTO(1 << 30),
+                                   BS_UPTO((1 << 30) + 1),
+                                   2 * BS_UPTO(0) - 1,
+                                   2 * BS_UPTO(0),
+                                   2 * BS_UPTO(0) + 4,
+                                   2 * BS_UPTO(0) + 10000,
+                                   INT64_MAX};
     static const int32_t ranks[] = {INT32_MIN, -1, 0, 1, 4, 5, INT32_MAX};
     const int32_t before = wrong, count = (int32_t)(sizeof dims / sizeof *dims);
     int32_t shapes = 0;
@@ -325,10 +366,18 @@ static void test_shapes(void)
         const bs_shape shape = BS_SHAPE2(dims[k % count], dims[k / count % count]);
         bs_value value = none;
         switch (k / count / count) {
-        case 0: value = bs_input(w.g, "it", BS_F32, shape); break;
-        case 1: value = bs_state(w.g, "it", BS_U8, shape); break;
-        case 2: value = bs_constant(w.g, "it", BS_I32, shape); break;
-        default: value = bs_reshape(w.g, k % 2 ? w.table : w.images[2], shape); break;
+        case 0:
+            value = bs_input(w.g, "it", BS_F32, shape);
+            break;
+        case 1:
+            value = bs_state(w.g, "it", BS_U8, shape);
+            break;
+        case 2:
+            value = bs_constant(w.g, "it", BS_I32, shape);
+            break;
+        default:
+            value = bs_reshape(w.g, k % 2 ? w.table : w.images[2], shape);
+            break;
         }
         if (value.id)
             use(w.g, value, "used");
@@ -340,10 +389,18 @@ static void test_shapes(void)
         const bs_shape shape = bs_shape_of(ranks[k % 7], 4, 1, 1, 1);
         bs_value value = none;
         switch (k / 7) {
-        case 0: value = bs_input(w.g, "it", BS_F32, shape); break;
-        case 1: value = bs_state(w.g, "it", BS_U8, shape); break;
-        case 2: value = bs_constant(w.g, "it", BS_I32, shape); break;
-        default: value = bs_reshape(w.g, w.line, shape); break;
+        case 0:
+            value = bs_input(w.g, "it", BS_F32, shape);
+            break;
+        case 1:
+            value = bs_state(w.g, "it", BS_U8, shape);
+            break;
+        case 2:
+            value = bs_constant(w.g, "it", BS_I32, shape);
+            break;
+        default:
+            value = bs_reshape(w.g, w.line, shape);
+            break;
         }
         if (value.id)
             use(w.g, value, "used");
@@ -374,11 +431,12 @@ static void test_shapes(void)
 
 static void test_plan_descs(void)
 {
-    static const size_t fields[] = {offsetof(bs_plan_desc, threads), offsetof(bs_plan_desc, tier),     offsetof(bs_plan_desc, order),
-                                    offsetof(bs_plan_desc, conv),    offsetof(bs_plan_desc, patch_size), offsetof(bs_plan_desc, n_forces),
-                                    offsetof(bs_plan_desc, lanes),   offsetof(bs_plan_desc, chunk_bytes), offsetof(bs_plan_desc, half),
-                                    offsetof(bs_plan_desc, in_place), offsetof(bs_plan_desc, lowering), offsetof(bs_plan_desc, shared_bytes),
-                                    offsetof(bs_plan_desc, forces[0].path)};
+    static const size_t fields[] = {
+        offsetof(bs_plan_desc, threads),       offsetof(bs_plan_desc, tier),        offsetof(bs_plan_desc, order),
+        offsetof(bs_plan_desc, conv),          offsetof(bs_plan_desc, patch_size),  offsetof(bs_plan_desc, n_forces),
+        offsetof(bs_plan_desc, lanes),         offsetof(bs_plan_desc, chunk_bytes), offsetof(bs_plan_desc, half),
+        offsetof(bs_plan_desc, in_place),      offsetof(bs_plan_desc, lowering),    offsetof(bs_plan_desc, shared_bytes),
+        offsetof(bs_plan_desc, forces[0].path)};
     enum { FIELDS = sizeof fields / sizeof *fields };
     static const uint64_t slots[] = {0, 1, 63, 64, 1 << 20, UINT64_MAX - 1, UINT64_MAX};
     const int32_t before = wrong, plans = planned;
@@ -391,7 +449,11 @@ static void test_plan_descs(void)
     check(w.g->status == BS_OK, "a net with a router, for plans: %s", w.g->error.message);
     for (int32_t i = 0; i < FIELDS * FIELDS; i++)
         for (int32_t k = 0; k < NUMBERS * NUMBERS; k++) {
-            bs_plan_desc d = {.tier = k % 3 == 0 ? BS_TIER_CUDA : k % 3 == 1 ? BS_TIER_SCALAR : 0, .slot_bytes = slots[(i + k) % 7], .forces = {{"route", 0}}};
+            bs_plan_desc d = {.tier = k % 3 == 0   ? BS_TIER_CUDA
+                                      : k % 3 == 1 ? BS_TIER_SCALAR
+                                                   : 0,
+                              .slot_bytes = slots[(i + k) % 7],
+                              .forces = {{"route", 0}}};
             memcpy((char *)&d + fields[i / FIELDS], &numbers[k / NUMBERS], sizeof(int32_t));
             memcpy((char *)&d + fields[i % FIELDS], &numbers[k % NUMBERS], sizeof(int32_t));
             bs_plan_bytes(w.g, &d);

@@ -125,6 +125,7 @@ static void test_producers(size_t ring_bytes)
     const bs_status status = bs_profile_close(p, &dropped);
     const numbered n = read_numbered(&b);
     check(status == BS_OK && n.in_order, "ring of %d bytes: each of 4 producers finds its events in order", (int)ring_bytes);
+    check(b.most <= 4096, "a write is a block of 4 KiB at most: %d bytes", (int)b.most);
     check(n.events + dropped == 4 * 5000 && n.told == dropped, "every event is written or counted, and the file tells: %d + %d",
           (int)n.events, (int)dropped);
     synth_free(&b);
@@ -214,6 +215,39 @@ static void test_no_threads(void)
     synth_free(&b);
 }
 
+/* What is written through may itself have something to record: it must not write from within. */
+static bs_profile *recording;
+static int inside, nested;
+
+static int write_and_add(void *user, const void *data, size_t bytes)
+{
+    nested += inside++ > 0;
+    if (recording)
+        add_numbered(recording, 1, (uint64_t)((synth_bytes *)user)->writes * 1000, 64);
+    inside--;
+    return synth_write(user, data, bytes);
+}
+
+static void test_within(void)
+{
+    static uint8_t ring[1 << 14];
+    bs_platform alone = *bs_platform_default();
+    synth_bytes b = {0};
+    uint64_t dropped = 0;
+    alone.thread_start = NULL;
+    bs_profile *p = make(&alone, write_and_add, &b, ring, sizeof ring, NULL);
+    add_numbered(p, 0, 0, 64);
+    check(b.writes == 0, "what comes before the header waits for it");
+    begin(p);
+    recording = p;
+    add_numbered(p, 0, 64, 64);
+    recording = NULL;
+    const bs_status status = bs_profile_close(p, &dropped);
+    const numbered n = read_numbered(&b);
+    check(status == BS_OK && nested == 0 && n.in_order && n.events > 128 && n.told == dropped, "events that come while a block is written are in the file, or counted");
+    synth_free(&b);
+}
+
 static int no_thread(void *user, void *handle, void (*entry)(void *), void *argument)
 {
     (void)user, (void)handle, (void)entry, (void)argument;
@@ -278,6 +312,53 @@ static void test_nothing(void)
 }
 
 /* --- the file -------------------------------------------------------------------------------------------- */
+
+static void odd_router(const void *user, int32_t i, bs_profile_router *router)
+{
+    static const char *const names[3] = {NULL, "caf\xc3\xa9 \x7f~", "0123456789012345678901234567890123456789012345678901234567890123456789"};
+    (void)user;
+    router->name = names[i];
+    router->paths = 1;
+}
+
+static void test_names(void)
+{
+    static const char *const expected[3] = {"", "caf?? ?~", "012345678901234567890123456789012345678901234567890123456789012"};
+    static uint8_t ring[1 << 14];
+    const bs_profile_header_desc header = {.n_routers = 3, .router = odd_router};
+    bs_profile_router_facts facts;
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    synth_bytes b = {0};
+    bs_arena arena;
+    bs_profile *p = make(NULL, synth_write, &b, ring, sizeof ring, NULL);
+    bs_profile_header(p, &header);
+    bs_profile_close(p, NULL);
+    bs_profile_reader *r = open_bytes(&b, &arena, &error);
+    for (int32_t i = 0; i < 3; i++)
+        check(r && bs_profile_router_get(r, i + 1, &facts) == BS_OK && strcmp(facts.name, expected[i]) == 0, "a name of no more than plain ASCII: \"%s\"",
+              r ? facts.name : error.message);
+    synth_free(&b);
+}
+
+/* What nobody asks for is not filled. */
+static void test_asking(void)
+{
+    bs_arena arena;
+    bs_error error;
+    bs_stream_unit_facts unit;
+    bs_stream_stage_facts stage;
+    bs_trace trace;
+    synth_bytes b = synth_profile(1, NULL);
+    bs_reader reader = synth_reader(&b);
+    bs_profile_reader *r = open_bytes(&b, &arena, &error);
+    check(r && bs_profile_unit_get(r, 1, &unit, NULL) == BS_OK && bs_profile_stage_get(r, 1, &stage, NULL) == BS_OK && stage.n_units == SYNTH_PATHS &&
+              bs_profile_stage_get(r, -1, &stage, NULL) == BS_ERROR_ARGUMENT && bs_profile_stage_get(r, SYNTH_STAGES, &stage, NULL) == BS_ERROR_ARGUMENT &&
+              bs_profile_unit_get(r, -1, &unit, NULL) == BS_ERROR_ARGUMENT, "facts of what there is, without what is not asked for");
+    reader.read = NULL;
+    check(bs_trace_load(&arena, &reader, &trace, NULL) == BS_ERROR_ARGUMENT && bs_trace_load(NULL, &reader, &trace, NULL) == BS_ERROR_ARGUMENT,
+          "without a function that reads, or an arena, nothing is read");
+    synth_free(&b);
+}
 
 static void test_round_trip(void)
 {
@@ -448,7 +529,7 @@ static void test_truncations(void)
     int bad = 0;
     for (size_t n = 0; n <= b.n; n++) {
         bs_status status;
-        bad += !survives(b.data, n, &status) || (n < events_at) != (status != BS_OK);
+        bad += !survives(b.data, n, &status) || status != (n < events_at ? BS_ERROR_FORMAT : BS_OK);
     }
     check(bad == 0, "cut off at each of %d bytes, the tables are refused and the events read as far as they go", (int)b.n);
     bs_trace t;
@@ -585,6 +666,7 @@ typedef struct odd_reader {
     synth_bytes *bytes;
     int reads, fail_at; /* this read fails, by giving less; 0: none */
     int swap_at;        /* from this read on, events are all uses of stage 0 and its ends; 0: never */
+    bool keep_ends;     /* as many ends as there were, and everything else is a use */
     size_t events_at;
 } odd_reader;
 
@@ -596,7 +678,10 @@ static int64_t odd_read(void *user, uint64_t offset, void *buffer, size_t bytes)
         return bytes > 0 ? (int64_t)bytes - 1 : -1;
     const int64_t n = synth_read(o->bytes, offset, buffer, bytes);
     for (size_t at = 0; o->swap_at && o->reads >= o->swap_at && offset >= o->events_at && at + 40 <= bytes; at += 40) {
-        const bs_event e = synth_event(at / 40 % 3 ? BS_EVENT_USE : BS_EVENT_STAGE, 0, 0, 0, 1, 2);
+        bs_event e;
+        memcpy(&e, (uint8_t *)buffer + at, sizeof e);
+        const bool end = o->keep_ends ? e.kind == BS_EVENT_STAGE : at / 40 % 3 == 0;
+        e = synth_event(end ? BS_EVENT_STAGE : BS_EVENT_USE, o->keep_ends && !end ? (int32_t)(at / 40 % SYNTH_UNITS) : 0, 0, 0, 1, 2);
         memcpy((uint8_t *)buffer + at, &e, sizeof e);
     }
     return n;
@@ -629,6 +714,13 @@ static void test_readers(void)
         bad += status != BS_OK && status != BS_ERROR_LIMIT;
     }
     check(bad == 0, "a file that changes while it is read does no harm");
+    int more = 0;
+    for (int i = 1; i <= all; i++) {
+        o = (odd_reader){.bytes = &b, .swap_at = i, .keep_ends = true, .events_at = events_at};
+        bs_arena_init(&arena, "tables", tables, sizeof tables);
+        more += bs_trace_load(&arena, &reader, &t, &error) == BS_ERROR_LIMIT;
+    }
+    check(more > 0, "more uses than there were is an error (from %d of %d reads on)", more, all);
     check(all < 16 + 2 * (int)(b.n / 4000 + 1), "events are read in blocks: %d reads of %d bytes", all, (int)b.n);
     synth_free(&b);
 }
@@ -664,8 +756,11 @@ int main(void)
     test_full();
     test_write_failure();
     test_no_threads();
+    test_within();
     test_creation();
     test_nothing();
+    test_names();
+    test_asking();
     test_round_trip();
     test_trace_figures();
     test_busy();

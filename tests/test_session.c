@@ -26,6 +26,31 @@ static bs_buffer dense(void *data, bs_dtype dtype, int32_t rank, int64_t d0, int
     return b;
 }
 
+/* ---------------------------------------------------------------------------------------------------------- arenas */
+
+static void test_arena(void)
+{
+    static uint8_t memory[1024];
+    int wrong = 0;
+    for (size_t skip = 0; skip < BS_ALIGNMENT; skip++)
+        for (size_t bytes = 0; bytes + skip <= sizeof memory; bytes += 37) {
+            bs_arena arena;
+            bs_arena_init(&arena, "odd", memory + skip, bytes);
+            for (const uint8_t *piece; (piece = bs_arena_take(&arena, 65)) != NULL;)
+                wrong += (uintptr_t)piece % BS_ALIGNMENT != 0 || piece < memory + skip || piece + 65 > memory + skip + bytes;
+        }
+    check(wrong == 0, "pieces of an arena are aligned and within it, wherever its memory lies");
+    bs_error error;
+    bs_arena arena;
+    bs_arena_init(&arena, "half", memory, sizeof memory);
+    bs_arena_take(&arena, sizeof memory / 2);
+    const size_t left = arena.size - arena.used;
+    bs_graph *g = new_graph();
+    bs_output(g, "y", bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), 1, 1));
+    check(!bs_plan_create(&arena, g, NULL, &error) && error.available == left && arena.used + left == arena.size,
+          "what is left is told: %s", error.message);
+}
+
 /* --------------------------------------------------------------------------------------------------------- binding */
 
 static bs_graph *plain_net(void)
@@ -70,15 +95,45 @@ static void test_wrong_buffers(void)
     if (!check(rig_plan(&r, plain_net(), NULL) && rig_session(&r, NULL, NULL, 0), "a net without weights needs none"))
         return;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        r.error.arena = "of an older error", r.error.needed = r.error.available = 1;
         const bs_status status = bs_bind(r.session, wrong[i].name, &wrong[i].buffer, &r.error);
-        check(status == wrong[i].status && r.error.status == status && strstr(r.error.message, wrong[i].word), "%s",
-              r.error.message);
+        check(status == wrong[i].status && r.error.status == status && strstr(r.error.message, wrong[i].word) && !r.error.arena &&
+                  r.error.needed == 0 && r.error.available == 0, "%s", r.error.message);
     }
     const bs_buffer b = dense(floats, BS_F32, 1, 4, 0, 0);
     check(bs_bind(NULL, "line", &b, NULL) == BS_ERROR_ARGUMENT &&
               bs_bind(r.session, NULL, &b, NULL) == BS_ERROR_ARGUMENT &&
               bs_bind(r.session, "line", NULL, NULL) == BS_ERROR_ARGUMENT && bs_run(NULL, NULL) == BS_ERROR_ARGUMENT,
           "nothing at all is an error, not a crash");
+    bs_session_close(r.session);
+}
+
+/* Of a symbol that is bound below what a slice needs; scores that no exponential can hold. */
+static void test_hostile_data(void)
+{
+    rig r;
+    bs_graph *g = new_graph();
+    const bs_value line_in = bs_input(g, "line", BS_F32, BS_SHAPE1(bs_symbol(g, "N", 8)));
+    bs_output(g, "part", bs_slice(g, line_in, &(bs_slice_desc){.start = 2, .length = 4}));
+    bs_output(g, "shares", bs_softmax(g, bs_input(g, "scores", BS_F32, BS_SHAPE1(3))));
+    if (!check(rig_plan(&r, g, NULL) && rig_session(&r, NULL, NULL, 0), "a slice of a symbol: %s", r.error.message))
+        return;
+    const bs_buffer scores = dense(floats[0], BS_F32, 1, 3, 0, 0), shares = dense(floats[1], BS_F32, 1, 3, 0, 0),
+                    part = dense(floats[3], BS_F32, 1, 4, 0, 0);
+    const float large[3] = {1000, -1000, 1001};
+    memcpy(floats[0], large, sizeof large);
+    bs_bind(r.session, "scores", &scores, NULL);
+    bs_bind(r.session, "shares", &shares, NULL);
+    bs_bind(r.session, "part", &part, NULL);
+    for (int64_t n = 5; n < 7; n++) {
+        const bs_buffer line = dense(floats[2], BS_F32, 1, n, 0, 0);
+        bs_bind(r.session, "line", &line, NULL);
+        const bs_status status = bs_run(r.session, &r.error);
+        check(status == (n < 6 ? BS_ERROR_SHAPE : BS_OK), "4 of %lld behind the second: %s", (long long)n, bs_status_name(status));
+    }
+    const float *y = floats[1];
+    check(y[1] == 0 && fabsf(y[0] + y[2] - 1) < 1e-6f && y[2] > 2 * y[0], "shares of large scores are %g, %g and %g", (double)y[0],
+          (double)y[1], (double)y[2]);
     bs_session_close(r.session);
 }
 
@@ -140,6 +195,29 @@ static void test_disagreement(void)
     }
     check(ok, "sizes change from run to run");
     bs_session_close(r.session);
+}
+
+/* A plan that leaves an input out does not ask for it, nor for what its extents are. */
+static void test_left_out(void)
+{
+    static const bs_plan_desc forced = {.n_forces = 1, .forces = {{"r", 0}}};
+    bs_graph *g = new_graph();
+    const bs_dim rows = bs_symbol(g, "N", 8);
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(rows, 2)), (bs_value){0});
+    const bs_value score = bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(rows, 2)), x);
+    const bs_router r = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = "r", .paths = 2});
+    const bs_value ways[2] = {bs_affine(g, bs_scatter(g, r, 0, x), 2, 0), bs_scatter(g, r, 1, x)};
+    rig q;
+    bs_output(g, "y", bs_collect(g, bs_gather(g, r, ways, (bs_value){0}, NULL)));
+    const bs_buffer b[3] = {dense(floats[0], BS_F32, 2, 5, 2, 0), dense(floats[1], BS_F32, 2, 5, 2, 0), dense(floats[2], BS_F32, 2, 7, 2, 0)};
+    bool ok = rig_plan(&q, g, &forced) && rig_session(&q, NULL, NULL, 0) && bs_bind(q.session, "x", &b[0], NULL) == BS_OK &&
+              bs_bind(q.session, "y", &b[1], NULL) == BS_OK;
+    floats[0][9] = 3;
+    check(ok && bs_run(q.session, &q.error) == BS_OK && floats[1][9] == 6, "an input that a forced route leaves out need not be bound");
+    floats[0][9] = 4;
+    check(ok && bs_bind(q.session, "scores", &b[2], NULL) == BS_OK && bs_run(q.session, &q.error) == BS_OK && floats[1][9] == 8,
+          "and when it is, its extents are not those of the run %s", q.error.message);
+    bs_session_close(q.session);
 }
 
 /* Buffers that are mirrored (negative strides), or repeat one line (a stride of 0 among others). */
@@ -767,6 +845,7 @@ static void test_asking(void)
     check(!bs_session_create(NULL, r.plan, NULL, &error) && error.status == BS_ERROR_ARGUMENT &&
               !bs_session_create(&r.memory, NULL, NULL, &error) && error.status == BS_ERROR_ARGUMENT,
           "no memory or no plan is an error");
+    check(!bs_tier_available(BS_TIER_NEON) || !bs_tier_available(BS_TIER_AVX2), "no processor has the tiers of two");
     for (int32_t tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++) {
         const bs_plan_desc of_tier = {.tier = tier};
         if (bs_tier_available((bs_tier)tier) || !rig_plan(&r, reuse_net(), &of_tier))
@@ -779,9 +858,12 @@ static void test_asking(void)
 
 int main(void)
 {
+    test_arena();
     check_seed(1);
     test_wrong_buffers();
+    test_hostile_data();
     test_disagreement();
+    test_left_out();
     test_odd_strides();
     test_states();
     test_state_hazards();

@@ -164,7 +164,7 @@ def watch(process, frame_bytes, count, until):
         if now - told >= 60:
             told += 60
             facts = ", ".join(f"{key} {taken[key]}" for key in MEMORY + COUNTS)
-            print(f"# minute {(now - started) / 60:.0f}: {frames // count} loops, {frames} frames, {facts}, {len(sums)} checksum", flush=True)
+            print(f"# minute {(now - started) / 60:.0f}: {frames // count} loops, {len(sums)} checksum, {facts}", flush=True)
     return sums, frames, samples, len(data)
 
 

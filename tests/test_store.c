@@ -447,7 +447,7 @@ static bool names_block(const rig *r)
 {
     const int32_t block = atomic_load(&source.failed_block);
     for (int32_t i = 0; i < source.n_tensors; i++) {
-        char node[2 * BS_MAX_NAME];
+        char node[2 * BS_MAX_NAME + 2];
         snprintf(node, sizeof node, "\"%s", source.tensors[i].name);
         *strrchr(node, '.') = 0;
         if (source.tensors[i].block != 0 && is_inside(block, source.tensors[i].block) && strstr(r->error.message, node))
@@ -609,6 +609,12 @@ static void test_refused(void)
     check(!rig_start(&r, &s) && r.error.status == BS_ERROR_ARGUMENT, "%s", r.error.message);
     s.stream = (bs_stream_desc){.policy = -1};
     check(!rig_start(&r, &s) && r.error.status == BS_ERROR_ARGUMENT, "%s", r.error.message);
+    s.stream = (bs_stream_desc){0};
+    for (int32_t b = 0; b < source.n_blocks; b++)
+        source.records[b].bytes -= 4; /* the last weight reaches beyond */
+    check(!rig_start(&r, &s) && r.error.status == BS_ERROR_FORMAT && strstr(r.error.message, "do not lie in the record of block"), "%s", r.error.message);
+    for (int32_t b = 0; b < source.n_blocks; b++)
+        source.records[b].bytes += 4;
 }
 
 /* Delays, errors and all ways at once: for the thread sanitizer above all. */

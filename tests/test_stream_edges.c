@@ -137,6 +137,17 @@ static void test_transitions(void)
     check(p->needed == VISITS && p->right > p->needed - 30, "what always follows is foretold all the way: %d of %d", (int)p->right, (int)p->needed);
 }
 
+/* What is hardly ever needed is expected in the far future, but not at infinity: everything can be compared. */
+static void test_rare(void)
+{
+    static const int32_t unit = 0;
+    begin(256);
+    for (uint64_t visit = 0; visit < 2000; visit++)
+        bs_stream_visit(&s, 0, &unit, 1, visit);
+    const double rare = bs_predict_visits(&s, 0, 1), usual = bs_predict_visits(&s, 0, 0);
+    check(usual < 0.01 && rare > 99 && rare <= 100, "a unit that 2000 visits did not need is %.1f visits away", rare);
+}
+
 static void test_names(void)
 {
     static const char *const predictors[] = {"known", "look-ahead", "transition", "frequency"}, *const policies[] = {"reuse", "lru", "lfu", "belady"};
@@ -157,6 +168,7 @@ int main(void)
     test_waits();
     test_pauses();
     test_transitions();
+    test_rare();
     test_names();
     return check_end();
 }

@@ -125,6 +125,7 @@ static void test_file(const char *name)
     const int direct_reads = r.direct_reads;
     check(!facts.direct && facts.fetch_alignment == 1 && all_same(model, 1000), "buffered, in odd pieces: every weight of %s", name);
     check(r.direct_reads == direct_reads && r.forgotten > 0, "which go to the first handle, and are forgotten");
+    check(bs_model_check(model, NULL) == BS_OK, "its records are sound, blocks without one too");
     bs_model_close(model);
     check(r.opened == 0 && r.refused == 0, "both handles are closed, no read was unaligned");
 }
@@ -254,7 +255,8 @@ static void test_arguments(void)
               w.fetch(w.user, 0, m + 64, 512) == BS_ERROR_ARGUMENT, "offset, bytes and buffer that are not aligned are refused");
     check(w.fetch(w.user, size, m, 512) == BS_ERROR_ARGUMENT && w.fetch(w.user, size - 512, m, 1024) == BS_ERROR_ARGUMENT &&
               w.fetch(w.user, UINT64_MAX - 511, m, 1024) == BS_ERROR_ARGUMENT, "so are reads beyond the end");
-    check(r.direct_reads == 0 && r.refused == 0 && w.fetch(w.user, size - 512, m, 512) == BS_OK, "the last bytes are not");
+    check(r.direct_reads == 0 && r.refused == 0 && w.fetch(w.user, size - 512, m, 512) == BS_OK && w.fetch(w.user, size, m, 0) == BS_OK,
+          "the last bytes are not, nor are none behind them");
     check(w.record(w.user, -1, &record) == BS_ERROR_ARGUMENT && w.record(w.user, facts.blocks, &record) == BS_ERROR_ARGUMENT &&
               w.verify(w.user, -1, m) == BS_ERROR_ARGUMENT && w.verify(w.user, facts.blocks, m) == BS_ERROR_ARGUMENT,
           "blocks that do not exist are refused");
@@ -475,6 +477,13 @@ static void test_threads(void)
     }
 }
 
+static void test_folder(void)
+{
+    const bs_platform *p = bs_platform_default();
+    uint64_t bytes = 0;
+    check(p->file_open(p->user, "tests", &bytes) < 0, "a folder is not opened as a file");
+}
+
 int main(void)
 {
     const char *build = getenv("BUILD");
@@ -494,6 +503,7 @@ int main(void)
     test_heads();
     test_interrupted();
     test_threads();
+    test_folder();
     remove(path);
     return check_end();
 }

@@ -246,6 +246,27 @@ static void test_header_limit_to_the_byte(void)
     finish();
 }
 
+static void test_room_for_tags(void)
+{
+    begin("X tags are kept while there is room, and nothing beyond it is touched");
+    for (size_t length = 80; length < 110; length++) {
+        struct {
+            y4m_info info;
+            char guard[8];
+        } s;
+        y4m_error error;
+        char line[200] = "YUV4MPEG2 W8 H8 ";
+        const size_t bare = strlen(line);
+        memset(&s, '#', sizeof s);
+        memset(line + bare, 'X', length);
+        check(y4m_parse_header(line, bare + length, &s.info, &error) == Y4M_OK, "%s", message(&error));
+        check(memcmp(s.guard, "########", 8) == 0 && memchr(s.info.extra, 0, sizeof s.info.extra), "a tag of %d bytes", (int)length);
+        const size_t want = 1 + length < sizeof s.info.extra ? 1 + length : 0;
+        check(strlen(s.info.extra) == want, "a tag of %d bytes: %d are kept", (int)length, (int)strlen(s.info.extra));
+    }
+    finish();
+}
+
 static void test_mutated_headers(void)
 {
     begin("mutated headers (seed 12345) are refused or give a size within bounds");
@@ -671,6 +692,7 @@ int main(void)
     test_header_round_trip();
     test_long_headers_are_shortened();
     test_header_limit_to_the_byte();
+    test_room_for_tags();
     test_mutated_headers();
     test_geometry();
     test_cut_anywhere();

@@ -22,8 +22,8 @@ typedef struct fixture {
     bs_graph *g;
     bs_dim n, h, w;
     bs_value frame, codes, image, line, numbers, table, knob, state, lengths, past, cache; /* root */
-    bs_value cells, score, inside;                                                       /* patches, their scores, those of path 0 */
-    bs_value tokens, labels, words;                                                      /* rows: f32 [4] and i32 [1]; segments: f32 [4] */
+    bs_value cells, score, inside;                                                         /* patches, their scores, those of path 0 */
+    bs_value tokens, labels, words; /* rows: f32 [4] and i32 [1]; segments: f32 [4] */
     bs_router router;
 } fixture;
 
@@ -66,20 +66,18 @@ static inline bool is_stuck(const fixture *f)
     const bs_error first = g->error;
     const int32_t nodes = g->n_nodes, values = g->n_values, routers = g->n_routers, dims = g->n_dims, text = g->n_text;
     const bs_value out[2] = {f->inside, none};
-    const bool nothing = bs_input(g, "later", BS_F32, BS_SHAPE1(4)).id == 0 &&
-                         bs_activation(g, f->line, BS_RELU, 0).id == 0 &&
-                         bs_conv2d(g, f->frame, &(bs_conv2d_desc){.out = 1}).id == 0 && bs_symbol(g, "Q", 4) == 0 &&
-                         bs_times(g, f->h, 2) == 0 && bs_gather(g, f->router, out, none, NULL).id == 0 &&
-                         bs_scatter(g, f->router, 0, f->cells).id == 0 &&
-                         bs_route(g, f->score, none, &(bs_route_desc){.name = "late", .paths = 2}).id == 0 &&
-                         bs_reshape(g, f->line, BS_SHAPE1(4)).id == 0 && bs_assemble(g, f->cells).id == 0 &&
-                         bs_route_score(g, f->router).id == 0;
+    const bool nothing =
+        bs_input(g, "later", BS_F32, BS_SHAPE1(4)).id == 0 && bs_activation(g, f->line, BS_RELU, 0).id == 0 &&
+        bs_conv2d(g, f->frame, &(bs_conv2d_desc){.out = 1}).id == 0 && bs_symbol(g, "Q", 4) == 0 && bs_times(g, f->h, 2) == 0 &&
+        bs_gather(g, f->router, out, none, NULL).id == 0 && bs_scatter(g, f->router, 0, f->cells).id == 0 &&
+        bs_route(g, f->score, none, &(bs_route_desc){.name = "late", .paths = 2}).id == 0 && bs_reshape(g, f->line, BS_SHAPE1(4)).id == 0 &&
+        bs_assemble(g, f->cells).id == 0 && bs_route_score(g, f->router).id == 0;
     bs_output(g, "late", f->line);
     bs_state_write(g, f->state, f->frame);
     bs_block_begin(g, "late");
     bs_block_end(g);
-    return nothing && g->n_nodes == nodes && g->n_values == values && g->n_routers == routers && g->n_dims == dims &&
-           g->n_text == text && g->status == first.status && strcmp(g->error.message, first.message) == 0;
+    return nothing && g->n_nodes == nodes && g->n_values == values && g->n_routers == routers && g->n_dims == dims && g->n_text == text &&
+           g->status == first.status && strcmp(g->error.message, first.message) == 0;
 }
 
 static inline bool is_unplanned(const bs_graph *g)

@@ -1,4 +1,4 @@
-# coverage.mk - the build that `make coverage` measures (COVERAGE=1). Owns its flags and which tests run in it.
+# coverage.mk - the build that `make coverage` measures (COVERAGE=1). Owns its flags.
 #
 # gcc counts branches as they are written only without optimization. What is not counted is built as ever, for its speed:
 # kernels, whose branches follow sizes and are tested by sweeps over those, and the tests.

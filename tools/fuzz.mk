@@ -5,6 +5,8 @@
 
 FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_CC ?= clang
+# Comparisons are not traced: that takes most of the time in kernels, and mutators know the formats.
+FUZZ_COVERAGE := -fno-sanitize-coverage=trace-cmp
 SECONDS ?= 60
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
@@ -26,7 +28,7 @@ test-build: $(if $(filter tests/test_fuzz_corpus.sh,$(TESTS)),$(FUZZ_REPLAYS))
 fuzz-engines: $(FUZZERS:%=$(BUILD)/fuzz_%) $(BUILD)/make_corpus
 
 fuzz-build:
-	@$(MAKE) --no-print-directory fuzz-engines BUILD=$(BUILD_ROOT)/fuzz CC=$(FUZZ_CC) CPPFLAGS=-DFUZZ_ENGINE CFLAGS='-O1 -g' \
+	@$(MAKE) --no-print-directory fuzz-engines BUILD=$(BUILD_ROOT)/fuzz CC=$(FUZZ_CC) CPPFLAGS='-DFUZZ_ENGINE $(FUZZ_COVERAGE)' CFLAGS='-O1 -g' \
 	  SANITIZE=fuzzer-no-link,address,undefined,float-cast-overflow
 
 # FUZZ="model y4m": only these. JOBS at a time, SECONDS each.

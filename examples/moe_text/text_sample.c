@@ -62,7 +62,7 @@ int text_sample(text_sampler *sampler, const float *logits, int count)
     /* total is below 2^38, the number below 2^24: the product fits. */
     uint64_t left = (next_number(&sampler->state) >> 40) * total >> 24;
     int chosen = 0;
-    while (chosen + 1 < n && left >= weight[chosen])
+    while (chosen + 1 < n && left >= weight[chosen]) /* NOLINT(clang-analyzer-*): count is at least 1 */
         left -= weight[chosen++];
     return left < weight[chosen] ? chosen : best;
 }

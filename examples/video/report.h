@@ -23,7 +23,7 @@ typedef struct run_facts {
 
 bool report_json(const char *path, const run_facts *facts);
 /* A few lines for people. */
-void report_summary(const run_facts *facts);
+void report_summary(const run_facts *r);
 
 /* Draws on a copy of an output frame (y4m order): chroma tinted by route, borders of cells darkened. */
 void report_tint(const y4m_info *info, void *frame, const upscaler_map *map);

@@ -46,7 +46,7 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
                        (int)CUDART_VERSION);
     }
     if (index < 0 || index >= count)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "CUDA device %d does not exist: there are %d", index, count);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_desc.index: there is no CUDA device %d, expected 0 .. %d", index, count - 1);
     return BS_OK;
 }
 
@@ -96,7 +96,7 @@ static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *
 {
 #ifdef BS_NO_CUBLAS
     (void)d, (void)bytes;
-    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)");
+    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
 #else
     void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
     if (!workspace)

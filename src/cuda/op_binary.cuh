@@ -14,7 +14,7 @@ static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_
     s->kernel = kernel;
     s->p[0].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+        if (d >= b->rank || a->dims[d] != b->dims[d])
             s->p[0].i |= 1 << d;
     bs_cu_cut(n, s);
 }

@@ -343,7 +343,7 @@ __device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, con
         bs_cu_choose(r, row, k, best, bs_cu_score(x, best));
         sum += bs_cu_score(x, best);
     }
-    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && k < count; k++)
+    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
         r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
 }
 

@@ -31,17 +31,25 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     return status;
 }
 
-static bool bs_cu_answer_is_sound(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, const int32_t *chosen, float *gates)
+/* Before the callback is asked. */
+static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, bs_error *error)
+{
+    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
+        if (isnan(static_cast<const float *>(scores->data)[i]))
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name, (int)(i / scores->width),
+                           (int)(i % scores->width));
+    return BS_OK;
+}
+
+static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates, bs_error *error)
 {
     for (int32_t r = 0; r < rows; r++) {
         gates[r] = 1.0f;
         if (chosen[r] < -1 || chosen[r] >= desc->paths)
-            return false;
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d", desc->name, r, chosen[r],
+                           desc->paths - 1);
     }
-    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
-        if (isnan(static_cast<const float *>(scores->data)[i]))
-            return false;
-    return true;
+    return BS_OK;
 }
 
 /* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
@@ -58,16 +66,16 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     int32_t first, rows;
     float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
-    if (!c->callbacks[l->callback].function)
-        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (status != BS_OK || rows == 0)
         return status;
+    if (!c->callbacks[l->callback].function)
+        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
     if (step->n_in > 1)
         status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
     if (status == BS_OK && step->n_in > 1)
         memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
     if (status == BS_OK && isnan(knob))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": %s", info->desc->name, bs_status_text(BS_ERROR_DATA));
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", info->desc->name);
     if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
@@ -81,11 +89,15 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
     float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
     memset(chosen, 0xff, 4 * (size_t)rows);
-    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
-    if (status == BS_OK && !bs_cu_answer_is_sound(info->desc, &view, rows, chosen, gates))
-        status = BS_ERROR_DATA;
+    status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
-        return bs_fail(error, status, "route \"%s\": %s", info->desc->name, bs_status_text(status));
+        return status;
+    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (status != BS_OK)
+        return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
+    status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
+    if (status != BS_OK)
+        return status;
     status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
                          "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;

@@ -50,8 +50,8 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (c.used <= s->layout.session_bytes)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes, %llu were planned", (unsigned long long)c.used,
-                   (unsigned long long)s->layout.session_bytes);
+    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
+                   (unsigned long long)c.used);
 }
 
 static void bs_cu_session_program(bs_device_session *s)

@@ -18,9 +18,11 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
             return false;
         if (infer->in[i]->domain != domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
-                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a), bs_domain_text(infer->graph, domain, b, sizeof b));
+                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a),
+                                 bs_domain_text(infer->graph, domain, b, sizeof b));
         if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i, bs_value_text(infer->graph, infer->in[i], a, sizeof a),
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
+                                 bs_value_text(infer->graph, infer->in[i], a, sizeof a),
                                  bs_value_text(infer->graph, infer->in[0], b, sizeof b));
     }
     return true;
@@ -35,12 +37,13 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
         char shape[96];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
-        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) || cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] ||
-            cache->dims[2] != infer->in[0]->dims[0])
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
+            cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
                                  i, bs_value_text(infer->graph, cache, shape, sizeof shape));
     }
-    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) && bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
+           bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
 }
 
 static bool attention_infer(bs_infer *infer)

@@ -8,7 +8,7 @@ static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
 {
     uint32_t mask = 0;
     for (int32_t d = 0; d < a->rank; d++)
-        if (b->rank != a->rank ? d > 0 : a->dims[d] != b->dims[d])
+        if (d >= b->rank || a->dims[d] != b->dims[d])
             mask |= 1u << d;
     return mask;
 }

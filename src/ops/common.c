@@ -33,7 +33,7 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
         snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
                          bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
-                         low == 3 && high == 3 ? " [C, H, W]" : "");
+                         low == 3 ? " [C, H, W]" : "");
 }
 
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
@@ -158,11 +158,12 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     const int32_t divisor = common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (in->rank == 3 && patches && (int64_t)patches->size * n % d != 0)
+    if (patches && (int64_t)patches->size * n % d != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n, (long long)d);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
+                             (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
@@ -231,10 +232,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value)
 
 const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    int32_t index = 0;
-    while (index < bs_op_count() && bs_op_get(index) != op)
-        index++;
-    return bs_graph_add(graph, index, in, n_in, params);
+    return bs_graph_add(graph, bs_op_index(op->name), in, n_in, params);
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)

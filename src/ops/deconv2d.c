@@ -49,7 +49,7 @@ static bool deconv2d_infer(bs_infer *infer)
         return false;
     const deconv2d_form f = deconv2d_form_of(infer->params, channels);
     const int32_t extra = deconv2d_extra(&f);
-    if (f.output_pad >= f.stride && f.output_pad > 0)
+    if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
     if (extra != 0 && bs_value_in_patches(infer->graph, infer->in[0]))
         return bs_infer_fail(

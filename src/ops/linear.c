@@ -53,7 +53,7 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
 static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
     const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
-    return plan->tier == BS_TIER_CUDA ? (bytes + 15) / 16 * 16 : bytes;
+    return (bytes + 15) / 16 * 16;
 }
 
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)

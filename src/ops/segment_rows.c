@@ -29,7 +29,8 @@ static bool segment_spread_infer(bs_infer *infer)
     const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
     if (parent->dims[0] != segments)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
-                             bs_value_text(infer->graph, parent, shape, sizeof shape), bs_dim_text(infer->graph, segments, text, sizeof text));
+                             bs_value_text(infer->graph, parent, shape, sizeof shape),
+                             bs_dim_text(infer->graph, segments, text, sizeof text));
     out->rank = parent->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = parent->dims[i + 1];

@@ -1,13 +1,13 @@
 #!/bin/sh
 # corpus.sh NAME... - makes tests/fuzz/corpus/NAME anew: as few of the inputs that runs of `make fuzz` have grown (and of
-# those committed) as reach all that they reach, the smallest first, at most $MOST bytes of each fuzzer. `make fuzz-corpus`.
+# those committed) as reach all that they reach, at most 64 and $MOST bytes for each fuzzer. `make fuzz-corpus`.
 #
 # Names that begin with "found-" are of bugs that were found: they stay as they are.
 set -u
-BUILD="${BUILD:-build/fuzz}" MOST="${MOST:-40000}"
+BUILD="${BUILD:-build/fuzz}" MOST="${MOST:-36000}"
 for name in "$@"; do
     new="$BUILD/merged/$name" kept="tests/fuzz/corpus/$name"
-    rm -rf "$new" && mkdir -p "$new" "$kept" "$BUILD/corpus/$name" || exit 1
+    rm -rf "$new" && mkdir -p "$new" "$kept" "$BUILD/corpus/$name" "$BUILD/found" || exit 1
     "$BUILD/make_corpus" "$BUILD/seeds" || exit 1
     # Seeds come first: what the generator makes anyway need not be committed.
     cp "$BUILD/seeds/$name/"* "$new/"
@@ -15,11 +15,12 @@ for name in "$@"; do
         >"$BUILD/$name.merge.log" 2>&1 </dev/null || { tail -n 5 "$BUILD/$name.merge.log"; exit 1; }
     rm -f "$new"/seed-*
     find "$kept" -type f ! -name 'found-*' -delete
-    # Over the limit, every n-th is taken: large and small, early and late.
-    total=$(cat "$new"/* /dev/null | wc -c)
-    every=$((total / MOST + 1))
-    find "$new" -type f ! -name 'found-*' | sort | awk "NR % $every == 0" | while read -r file; do
-        cp "$file" "$kept/$(basename "$file" | cut -c 1-12)"
+    # Small ones and large ones, as far as they fit.
+    every=$(($(ls "$new" | wc -l) / 64 + 1)) room=$MOST
+    for file in $(ls -rS "$new" | grep -v '^found-' | awk "NR % $every == 0"); do
+        room=$((room - $(wc -c <"$new/$file")))
+        [ "$room" -ge 0 ] || break
+        cp "$new/$file" "$kept/$(echo "$file" | cut -c 1-12)"
     done
     echo "$name: $(ls "$kept" | wc -l) inputs of $(ls "$new" | wc -l), $(cat "$kept"/* /dev/null | wc -c) bytes"
 done

@@ -169,7 +169,7 @@ typedef struct wild {
     fuzz_bytes in;
     bs_dim symbols[WILD_SYMBOLS];
     int32_t n_symbols, n_names, n_blocks;
-    char names[WILD_CALLS * 4][8];
+    char names[WILD_CALLS * 4][16];
 } wild;
 
 static wild w;

@@ -174,9 +174,36 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_ENGINE
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed)
+/* Whether the library makes a graph of it: most random edits it refuses at the first node that does not fit. */
+static bool is_accepted(const uint8_t *data, size_t n)
+{
+    bs_arena arena;
+    bs_error error = {0};
+    bs_arena_init(&arena, "persistent", model_memory, sizeof model_memory);
+    bs_model *model = bs_model_open_memory(&arena, data, n, &error);
+    const bool accepted = model && build(model, 0, NULL);
+    bs_model_close(model);
+    return accepted;
+}
+
+/* Another file in `out`: one that builds, if a few attempts find one, or whatever comes first. 0: none. */
+static size_t mutate_file(const uint8_t *data, size_t size, uint8_t *out, size_t most, fuzz_dice *dice)
 {
     static gm_file file;
+    const int32_t attempts = fuzz_chance(dice, 80) ? 12 : 1;
+    size_t n = 0;
+    for (int32_t i = 0; i < attempts; i++) {
+        if (!gm_mutate(&file, data, size, fuzz_roll(dice)))
+            return 0;
+        n = gm_write(&file, out, most);
+        if (n > 0 && is_accepted(out, n))
+            break;
+    }
+    return n;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed)
+{
     static uint8_t out[1 << 20];
     fuzz_dice dice = fuzz_dice_of(seed);
     const uint32_t kind = fuzz_pick(&dice, 100);
@@ -188,9 +215,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
             options[fuzz_pick(&dice, FUZZ_OPTIONS)] = (uint8_t)fuzz_roll(&dice);
         return size;
     }
-    if (!gm_mutate(&file, data, size - FUZZ_OPTIONS, fuzz_roll(&dice)))
-        return LLVMFuzzerMutate(data, size, most);
-    const size_t n = gm_write(&file, out, most - FUZZ_OPTIONS);
+    const size_t n = mutate_file(data, size - FUZZ_OPTIONS, out, most - FUZZ_OPTIONS, &dice);
     if (n == 0)
         return LLVMFuzzerMutate(data, size, most);
     memmove(data + n, data + size - FUZZ_OPTIONS, FUZZ_OPTIONS);

@@ -369,6 +369,38 @@ static inline void fuzz_session_run(const bs_graph *g, const bs_plan *plan, cons
         free(blocks[i]);
 }
 
+/* With FUZZ_SHOW set: what graph it was, for whoever looks at a crash. */
+static inline void fuzz_show(const bs_graph *g, const bs_plan *plan)
+{
+    static char text[1 << 16];
+    if (!getenv("FUZZ_SHOW"))
+        return;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        bs_graph_describe(g, n, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+    }
+    bs_plan_report(plan, text, sizeof text);
+    fprintf(stderr, "%s\n", text);
+}
+
+static inline int fuzz_no_write(void *user, const void *data, size_t bytes)
+{
+    uint64_t *written = user;
+    (void)data;
+    *written += bytes;
+    return *written > 20000; /* the storage is full */
+}
+
+/* A profile on a ring that is small enough to lose events. */
+static inline bs_profile *fuzz_profile(const bs_platform *platform, uint64_t *written)
+{
+    static BS_ALIGNED uint8_t persistent[2048], ring[4160 + 48 * 64];
+    bs_arena arena;
+    const bs_profile_desc desc = {platform, fuzz_no_write, written, ring, sizeof ring};
+    bs_arena_init(&arena, "persistent", persistent, sizeof persistent);
+    return bs_profile_create(&arena, &desc, NULL);
+}
+
 /* All of it. weights may be streamed from when they can be. */
 static inline void fuzz_graph_run(const bs_graph *g, const bs_weights *weights, fuzz_bytes *o)
 {
@@ -386,8 +418,13 @@ static inline void fuzz_graph_run(const bs_graph *g, const bs_weights *weights, 
     }
     bs_plan *plan = fuzz_plan(&arena, g, &d, o, weights->fetch != NULL);
     if (plan) {
+        uint64_t written = 0, dropped;
+        desc.profile = fuzz_flip(o, 60) ? fuzz_profile(&platform, &written) : NULL;
+        fuzz_show(g, plan);
         fuzz_ask_plan(plan);
         fuzz_session_run(g, plan, &desc, o);
+        if (desc.profile)
+            bs_profile_close(desc.profile, &dropped);
     }
     free(arena.base);
 }

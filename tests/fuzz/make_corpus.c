@@ -6,9 +6,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz.h"
 
-#include "../random_graph.h"
 #include "../gguf_tiny.h"
 #include "../profile_synth.h"
+#include "../random_graph.h"
 #include "y4m.h"
 
 #include <sys/stat.h>
