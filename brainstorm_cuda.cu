@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7a2cff19fbccb58c380102c251fe0b5a850c53543b2afee761babd12c3126601
+ * sha256 of the parts: 7c73daa5c4bcb5dd59f2164545f9fcc97e3883fd379fcc6760dcc92faf4639af
  */
 #include "brainstorm.h"
 
@@ -8256,12 +8256,6 @@ static bs_status bs_cu_check(cudaError_t e, const char *what, bs_error *error)
     return bs_fail(error, BS_ERROR_PLATFORM, "CUDA: %s: %s", what, cudaGetErrorString(e));
 }
 
-static int bs_cu_attribute(int index, cudaDeviceAttr attribute)
-{
-    int value = 0;
-    return cudaDeviceGetAttribute(&value, attribute, index) == cudaSuccess ? value : 0;
-}
-
 /* Whether there is a GPU of that number, and why not. */
 static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 {
@@ -8379,7 +8373,8 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_open: the arena is NULL");
         return NULL;
     }
-    if (bs_cu_find_device(desc->index, error) != BS_OK || bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
+    bs_cuda_facts facts; /* a GPU that does not say what it has is not opened: it would refuse plans ever after */
+    if (bs_cuda_facts_get(desc->index, &facts, error) != BS_OK || bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
         return NULL;
     const size_t mark = arena->used;
     bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));
@@ -8390,12 +8385,11 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     memset(d, 0, sizeof *d);
     d->base.api = &bs_cu_api;
     d->index = desc->index;
-    d->capability = 10 * bs_cu_attribute(d->index, cudaDevAttrComputeCapabilityMajor) + bs_cu_attribute(d->index, cudaDevAttrComputeCapabilityMinor);
-    d->multiprocessors = bs_cu_attribute(d->index, cudaDevAttrMultiProcessorCount);
-    d->shared_bytes = bs_cu_attribute(d->index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    d->integrated = bs_cu_attribute(d->index, cudaDevAttrIntegrated) != 0;
-    bs_cuda_facts facts;
-    d->conditional = bs_cuda_facts_get(d->index, &facts, NULL) == BS_OK && facts.conditional;
+    d->capability = 10 * facts.major + facts.minor;
+    d->multiprocessors = facts.multiprocessors;
+    d->shared_bytes = facts.shared_bytes;
+    d->integrated = facts.integrated;
+    d->conditional = facts.conditional;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);

@@ -515,7 +515,7 @@ static bool tells(const rig *r)
 {
     for (int32_t n = 1; n < source.g->n_nodes; n++) {
         char name[2 * BS_MAX_NAME];
-        snprintf(name, sizeof name, "%s \"%s\": ", bs_op_get(source.g->nodes[n].op)->name, bs_node_name(&source.g->nodes[n]));
+        snprintf(name, sizeof name, "%s \"%s\" (node %d): ", bs_op_get(source.g->nodes[n].op)->name, bs_node_name(&source.g->nodes[n]), n);
         if (strncmp(r->error.message, name, strlen(name)) == 0)
             return true;
     }
