@@ -96,8 +96,8 @@ BENCH_C := $(if $(BENCH_SOURCES),$(shell grep -l '^int main' $(BENCH_SOURCES)))
 BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildcard bench/*.cu))
 
 # Tests that start no thread: the thread sanitizer would only make them slow.
-THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels damage demo_clip elementwise_kernels graph ground lies messages_file model_calls \
-  picture references replay stream stream_edges sweep_arena sweep_file y4m)
+THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies messages_file \
+  messages_graph messages_plan model_calls numbers picture references replay stream stream_edges sweep_arena sweep_file y4m)
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
