@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cbf15a9cf0d242063acd4d7124c948cdf6934448c526a63ed6ef37160bf2994d
+ * sha256 of the parts: eacfeee1d4522a775f957fff82273b3e7fd41de2d55fba094c56d169c0d70d54
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8792,7 +8792,7 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     const int32_t divisor = common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (patches && (int64_t)patches->size * n % d != 0)
+    if (patches && (int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
@@ -17106,20 +17106,20 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     average(&s->stages[j].set_size, count);
 }
 
-void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count)
 {
-    bs_stage_state *state = &s->stages[j];
-    if (s->facts.stages[j].router == 0) {
+    bs_stage_state *state = &s->stages[stage];
+    if (s->facts.stages[stage].router == 0) {
         bs_prediction *known = &state->predictions[BS_PREDICT_KNOWN];
-        known->expected += (uint64_t)s->facts.stages[j].n_units;
+        known->expected += (uint64_t)s->facts.stages[stage].n_units;
         known->right += (uint64_t)count;
         known->needed += (uint64_t)count;
     } else {
         if (state->told)
-            rate_look_ahead(s, j, units, count);
-        average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
-        average(&state->error_frequency, rate_statistics(s, j, BS_PREDICT_FREQUENCY, units, count));
-        learn(s, j, units, count);
+            rate_look_ahead(s, stage, units, count);
+        average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, units, count));
+        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, units, count));
+        learn(s, stage, units, count);
     }
     state->told = false;
     state->visits++;
@@ -19682,8 +19682,8 @@ static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, vo
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && index == 0 && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
-        return true; /* its readers are asked */
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
+        return true; /* its readers are asked; and what only tells the cells (`like`) is not read */
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
     return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
@@ -22046,13 +22046,14 @@ static void operand_step(const bs_context *c, int32_t node, bs_operand *o, const
     const bool image = bs_node_is(&c->session->graph->nodes[node], &bs_op_patches);
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
     if (image) {
+        /* NOLINTNEXTLINE(clang-analyzer-*): an image has three */
         o->stride[0] = root->stride[0], o->stride[1] = root->stride[1], o->stride[2] = root->stride[2];
         o->data = (uint8_t *)root->data + (o->frame_y * root->stride[1] + o->frame_x * root->stride[2]) * bytes;
         o->row_stride = 0;
         return;
     }
     for (int32_t i = 0; i < o->rank; i++)
-        o->stride[i] = root->stride[i + 1];
+        o->stride[i] = root->stride[i + 1]; /* NOLINT(clang-analyzer-*): the root has one dimension more */
     o->row_stride = root->stride[0];
     o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
 }

@@ -98,13 +98,14 @@ static void operand_step(const bs_context *c, int32_t node, bs_operand *o, const
     const bool image = bs_node_is(&c->session->graph->nodes[node], &bs_op_patches);
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
     if (image) {
+        /* NOLINTNEXTLINE(clang-analyzer-*): an image has three */
         o->stride[0] = root->stride[0], o->stride[1] = root->stride[1], o->stride[2] = root->stride[2];
         o->data = (uint8_t *)root->data + (o->frame_y * root->stride[1] + o->frame_x * root->stride[2]) * bytes;
         o->row_stride = 0;
         return;
     }
     for (int32_t i = 0; i < o->rank; i++)
-        o->stride[i] = root->stride[i + 1];
+        o->stride[i] = root->stride[i + 1]; /* NOLINT(clang-analyzer-*): the root has one dimension more */
     o->row_stride = root->stride[0];
     o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
 }

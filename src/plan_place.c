@@ -204,8 +204,8 @@ static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, vo
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && index == 0 && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
-        return true; /* its readers are asked */
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
+        return true; /* its readers are asked; and what only tells the cells (`like`) is not read */
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
     return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));

@@ -281,20 +281,20 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     average(&s->stages[j].set_size, count);
 }
 
-void bs_predict_visit(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count)
 {
-    bs_stage_state *state = &s->stages[j];
-    if (s->facts.stages[j].router == 0) {
+    bs_stage_state *state = &s->stages[stage];
+    if (s->facts.stages[stage].router == 0) {
         bs_prediction *known = &state->predictions[BS_PREDICT_KNOWN];
-        known->expected += (uint64_t)s->facts.stages[j].n_units;
+        known->expected += (uint64_t)s->facts.stages[stage].n_units;
         known->right += (uint64_t)count;
         known->needed += (uint64_t)count;
     } else {
         if (state->told)
-            rate_look_ahead(s, j, units, count);
-        average(&state->error_transition, rate_statistics(s, j, BS_PREDICT_TRANSITION, units, count));
-        average(&state->error_frequency, rate_statistics(s, j, BS_PREDICT_FREQUENCY, units, count));
-        learn(s, j, units, count);
+            rate_look_ahead(s, stage, units, count);
+        average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, units, count));
+        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, units, count));
+        learn(s, stage, units, count);
     }
     state->told = false;
     state->visits++;

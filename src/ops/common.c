@@ -158,7 +158,7 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     const int32_t divisor = common_divisor(n, d);
     n /= divisor;
     d /= divisor;
-    if (patches && (int64_t)patches->size * n % d != 0)
+    if (patches && (int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
