@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: eacfeee1d4522a775f957fff82273b3e7fd41de2d55fba094c56d169c0d70d54
+ * sha256 of the parts: 049847286d82075d7110752deab58417dee7abe714664c43d79cb4a7f81c8108
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22053,8 +22053,8 @@ static void operand_step(const bs_context *c, int32_t node, bs_operand *o, const
         return;
     }
     for (int32_t i = 0; i < o->rank; i++)
-        o->stride[i] = root->stride[i + 1]; /* NOLINT(clang-analyzer-*): the root has one dimension more */
-    o->row_stride = root->stride[0];
+        o->stride[i] = root->stride[i + 1];
+    o->row_stride = root->stride[0]; /* NOLINT(clang-analyzer-*): a root has a dimension */
     o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
 }
 

@@ -105,8 +105,8 @@ static void operand_step(const bs_context *c, int32_t node, bs_operand *o, const
         return;
     }
     for (int32_t i = 0; i < o->rank; i++)
-        o->stride[i] = root->stride[i + 1]; /* NOLINT(clang-analyzer-*): the root has one dimension more */
-    o->row_stride = root->stride[0];
+        o->stride[i] = root->stride[i + 1];
+    o->row_stride = root->stride[0]; /* NOLINT(clang-analyzer-*): a root has a dimension */
     o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
 }
 

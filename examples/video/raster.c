@@ -133,7 +133,7 @@ static int crossings(const raster *r, const point *points, int n, double y, doub
         double x = (a.x + (y - a.y) / (b.y - a.y) * (b.x - a.x) - r->left) * r->scale;
         int at = count++;
         for (; at > 0 && xs[at - 1] > x; at--)
-            xs[at] = xs[at - 1]; /* NOLINT(clang-analyzer-*): those before `at` are there */
+            xs[at] = xs[at - 1];
         xs[at] = x;
     }
     return count;
@@ -141,7 +141,7 @@ static int crossings(const raster *r, const point *points, int n, double y, doub
 
 void raster_polygon(const raster *r, const point *points, int n, paint p)
 {
-    double top = points[0].y, bottom = points[0].y, xs[RASTER_POINTS];
+    double top = points[0].y, bottom = points[0].y, xs[RASTER_POINTS]; /* NOLINT(clang-analyzer-*): n >= 3 */
     int first, end;
     for (int i = 1; i < n; i++) {
         top = points[i].y < top ? points[i].y : top;
@@ -151,7 +151,7 @@ void raster_polygon(const raster *r, const point *points, int n, paint p)
     for (int row = first; row < end; row++) {
         int count = crossings(r, points, n, (row + 0.5) / r->scale + r->top, xs);
         for (int i = 0; i + 1 < count; i += 2)
-            paint_span(r, row, xs[i], xs[i + 1], &p); /* NOLINT(clang-analyzer-*): below count */
+            paint_span(r, row, xs[i], xs[i + 1], &p);
     }
 }
 
@@ -159,6 +159,7 @@ static int cut_corners(const point *in, int n, point *out)
 {
     for (int i = 0; i < n; i++) {
         point a = in[i], b = in[(i + 1) % n];
+        /* NOLINTNEXTLINE(clang-analyzer-*): the caller filled n of them */
         out[2 * i] = (point){a.x + (b.x - a.x) * 0.25, a.y + (b.y - a.y) * 0.25};
         out[2 * i + 1] = (point){a.x + (b.x - a.x) * 0.75, a.y + (b.y - a.y) * 0.75};
     }
