@@ -74,6 +74,7 @@ static void rows_of_graph(void)
     WRONG(BS_ERROR_SHAPE, "symbol \"S\": its maximum is 0, expected 1 .. 2^30", bs_symbol(g, "S", 0));
     WRONG(BS_ERROR_SHAPE, "symbol \"S\": its maximum is 2147483648, expected 1 .. 2^30", bs_symbol(g, "S", (int64_t)1 << 31));
     WRONG(BS_ERROR_SHAPE, "bs_times: the factor is 0, expected 1 .. 2^30", bs_times(g, f->h, 0));
+    WRONG(BS_ERROR_SHAPE, "bs_times: the factor is -1, expected 1 .. 2^30", bs_times(g, BS_UPTO(0), -1)); /* the first mistake is told */
     WRONG(BS_ERROR_SHAPE,
           "bs_times: a dimension would be (H<=64 * 67108864 +0) / 1, expected numbers of 2^30 at most, and 1 at least as "
           "the result",
@@ -361,6 +362,12 @@ static void rows_of_route(void)
           bs_gather(g, f->router,
                     (bs_value[]){f->inside, bs_convert(g, bs_scatter(g, f->router, 1, f->cells), &(bs_convert_desc){.dtype = BS_U8})}, none,
                     NULL));
+    WRONG(BS_ERROR_SHAPE,
+          "gather: path 1 of \"first\" gives f32 [1, H<=64, W<=48] (scale 1/1), another path f32 [2, H<=64, W<=48] (scale "
+          "1/1)",
+          bs_gather(g, f->router,
+                    (bs_value[]){f->inside, bs_slice(g, bs_scatter(g, f->router, 1, f->cells), &(bs_slice_desc){.length = 1})}, none,
+                    NULL));
     WRONG(BS_ERROR_DOMAIN, "gather: the residual is of the root, router \"first\" decides for patches of 16 [H<=64, W<=48]",
           bs_gather(g, f->router, (bs_value[]){f->inside, none}, f->frame, NULL));
     WRONG(BS_ERROR_GRAPH, "route_score: operand 0 is value 12, expected the scores of router \"first\", value 17",
@@ -441,9 +448,9 @@ static void test_capacities(void)
     bs_topk(g, x, 2, &indices);
     x = bs_topk(g, x, 2, &indices);
     check(x.id && indices.id && g->status == BS_OK, "5 values in a graph of 5");
-    bs_topk(g, x, 2, &indices);
-    check(indices.id == 0, "the 6th is refused");
-    stops_with(g, "topk: the graph is full: 5 values (bs_graph_desc.max_values)");
+    x = bs_activation(g, x, BS_RELU, 0);
+    check(x.id == 0, "the 6th is refused");
+    stops_with(g, "activation: the graph is full: 5 values (bs_graph_desc.max_values)");
 
     g = new_graph(&(bs_graph_desc){.max_text_bytes = 256});
     x = bs_input(g, "x", BS_F32, BS_SHAPE1(4));

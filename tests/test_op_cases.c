@@ -107,7 +107,8 @@ static void test_images(void)
         c.r.call.out[0].rect = c.out[0].operand.rect;
         c.r.call.out[0].rect.x1 = c.r.call.out[0].rect.x0;
         check(op_case_run(&c) == BS_OK && storage_is_poison(&c.out[0]), "nor of no columns");
-        for (int32_t planar = 0; planar < 2; planar++) {
+        /* The reference, which the scalar tier runs, knows any strides. */
+        for (int32_t planar = 0; planar < 2 && bs_tier_best() != BS_TIER_SCALAR; planar++) {
             c = op_case_new(g, bs_tier_best(), LAYOUT_LAST);
             (planar ? c.r.call.in : c.r.call.out)[0].stride[0] = 64;
             check(op_case_run(&c) == BS_ERROR_UNSUPPORTED && storage_is_poison(&c.out[0]),

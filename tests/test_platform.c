@@ -10,13 +10,14 @@
 
 enum { BYTES = 3 * 4096 + 100 };
 
-static int refuse_mutex, refuse_condition, condemned;
+static int condemned;
 static char path[256];
 static uint8_t content[BYTES], got[BYTES + 4096];
 static _Alignas(4096) uint8_t probe[BS_PROBE_BYTES], page[8192];
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define REFUSES 1
+static int refuse_mutex, refuse_condition;
 
 /* In the place of libc's. */
 int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
