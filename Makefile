@@ -10,6 +10,7 @@
 #   CUDA=emulated          with the CUDA backend built by the C++ compiler and run by tests/cuda_cpu, into
 #                          build/cuda-emulated: wants the headers of the toolkit, no nvcc, no GPU
 #   CUDA_HOME=...          the toolkit [/usr/local/cuda]
+#   JOBS=2                 tests, and fuzzers, that run at a time [as many as there are cores]
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -48,6 +49,7 @@ ifneq ($(filter default undefined,$(origin AR)),)
   AR := $(if $(filter $(TARGET_ARCH),$(HOST_ARCH)),ar,$(TARGET_ARCH)-linux-gnu-ar)
 endif
 PYTHON ?= python3
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 CFLAGS ?= -O3 -g
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
@@ -211,20 +213,20 @@ test:
 	$(if $(EMULATED_TESTS),$(if $(CUDA_HEADERS),$(MAKE) --no-print-directory -k test-build CUDA=emulated \
 	  BUILD='$(BUILD)/cuda-emulated' TEST='$(basename $(notdir $(EMULATED_TESTS)))' || built=1; CUDA_BUILD='$(BUILD)/cuda-emulated') \
 	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)') \
-	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' \
-	  sh tests/run.sh $(TESTS) $(EMULATED_TESTS)
+	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
+	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
 
 # Slower by 2 (address), 10 (thread) and 20 (qemu): hence the seconds a test may take.
 SANITIZED = CFLAGS='-O2 -g'
 test-asan test-ubsan:
-	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/asan' SANITIZE=address,undefined TIMEOUT=600 $(SANITIZED)
+	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/asan' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
 
 # The tests that take a part of their cases only, with all of them.
 SWEEPS := $(basename $(notdir $(wildcard tests/test_sweep_*.c)))
 CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(wildcard tests/test_cuda_sweep.c))))
 SWEEP_PROGRAMS := $(SWEEPS:%=$(BUILD_ROOT)/asan/tests/%)
 CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/cuda-emulated/asan/tests/%)
-SWEPT = SANITIZE=address,undefined $(SANITIZED)
+SWEPT = SANITIZE=address,undefined,float-cast-overflow $(SANITIZED)
 sweep:
 	@$(MAKE) --no-print-directory $(SWEEP_PROGRAMS) BUILD='$(BUILD_ROOT)/asan' $(SWEPT)
 	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated BUILD='$(BUILD_ROOT)/cuda-emulated/asan' $(SWEPT), \

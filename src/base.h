@@ -65,6 +65,14 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
+/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
+static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
 uint16_t bs_f32_to_f16(float f);
 float bs_bf16_to_f32(uint16_t h);
 uint16_t bs_f32_to_bf16(float f);

@@ -1,11 +1,11 @@
 #!/bin/sh
-# run.sh TEST... - runs tests one after the other and adds up what they report. `make test` calls it.
+# run.sh TEST... - runs tests, $JOBS at a time, and adds up what they report. `make test` calls it.
 #
 # A test is tests/test_NAME.c (built to $BUILD/tests/test_NAME), .sh or .py. It runs in the repository's root
 # and says `N passed, N failed` (or `N passed, N failed, N skipped`) in its last line. One that says nothing,
 # passes nothing, runs longer than $TIMEOUT seconds or ends with another status than its report counts as
 # failed, and its output is shown; so does a build that failed ($BUILT, its exit status). All output is kept
-# in $BUILD/tests/test_NAME.log.
+# in $BUILD/tests/test_NAME.log. Tests run beside each other: one writes below a name of its own only.
 #
 # A script names what it cannot do without in a line `# needs: WORD...`: programs (.sh) or modules (.py).
 # Where one is missing the test is skipped. Scripts find in their environment:
@@ -15,14 +15,12 @@
 # is none; then they are skipped.
 set -u
 export BUILD="${BUILD:-build}" RUN="${RUN:-}" PYTHON="${PYTHON:-python3}"
-TIMEOUT="${TIMEOUT:-}"
+export TIMEOUT="${TIMEOUT:-}" JOBS="${JOBS:-1}"
 [ -n "$TIMEOUT" ] || TIMEOUT=120
 # Not detect_stack_use_after_return: with it gcc 12 misaligns 64-byte vectors on the stack (its bug 110027).
 export ASAN_OPTIONS="${ASAN_OPTIONS:-strict_string_checks=1}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 
-passed=0 failed=0 skipped=0
-mkdir -p "$BUILD/tests"
 limit=
 command -v timeout >/dev/null && limit="timeout -k 5 $TIMEOUT"
 
@@ -73,46 +71,66 @@ judge() {
     [ -z "$note" ] || [ "$f" -ne 0 ] || f=1
 }
 
-if [ "${BUILT:-0}" -ne 0 ]; then
-    echo "build                        0 passed, 1 failed                  (see above)"
-    failed=1
-fi
-
-plain=$BUILD
-for test in "$@"; do
-    name=$(basename "$test" | sed 's/\.[a-z]*$//') BUILD=$plain
+# Runs one test, prints its line, and adds `PASSED FAILED SKIPPED` to $RESULTS.
+one() {
+    name=$(basename "$1" | sed 's/\.[a-z]*$//')
     case $name in
-    test_cuda_*)
-        [ -z "${CUDA_OBSTACLE:-}" ] || { without_cuda=1; continue; }
-        BUILD="${CUDA_BUILD:-$plain}"
-        mkdir -p "$BUILD/tests"
-        ;;
+    test_cuda_*) BUILD="${CUDA_BUILD:-$BUILD}" ;;
     esac
+    mkdir -p "$BUILD/tests"
     log="$BUILD/tests/$name.log"
-    why=$(obstacle "$test")
+    why=$(obstacle "$1")
     if [ -n "$why" ]; then
         printf '%-28s skipped: %s\n' "$name" "$why"
-        skipped=$((skipped + 1))
-        continue
+        echo 0 0 1 >>"$RESULTS"
+        return
     fi
     started=$(date +%s)
-    run "$test" >"$log" 2>&1 </dev/null
+    run "$1" >"$log" 2>&1 </dev/null
     judge "$log" $?
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     report="$p passed, $f failed"
     [ "$s" -eq 0 ] || report="$report, $s skipped"
-    printf '%-28s %-32s %4d s%s\n' "$name" "$report" $(($(date +%s) - started)) "${note:+  ($note)}"
-    [ "$f" -eq 0 ] || tail -n 60 "$log" | sed 's/^/    | /'
+    report=$(printf '%-28s %-32s %4d s%s' "$name" "$report" $(($(date +%s) - started)) "${note:+  ($note)}")
+    [ "$f" -eq 0 ] || report=$(echo "$report" && tail -n 60 "$log" | sed 's/^/    | /')
+    echo "$report"
+    echo "$p $f $s" >>"$RESULTS"
+}
+
+if [ "${1:-}" = --one ]; then
+    one "$2"
+    exit 0
+fi
+
+mkdir -p "$BUILD/tests"
+export RESULTS="$BUILD/tests/results.txt"
+: >"$RESULTS"
+noted=0
+if [ "${BUILT:-0}" -ne 0 ]; then
+    echo "build                        0 passed, 1 failed                  (see above)"
+    echo 0 1 0 >>"$RESULTS"
+    noted=$((noted + 1))
+fi
+
+asked=$#
+for test in "$@"; do
+    shift
+    case "${CUDA_OBSTACLE:+without}$test" in
+    without*/test_cuda_*) ;;
+    *) set -- "$@" "$test" ;;
+    esac
 done
-
-if [ "${without_cuda:-0}" -ne 0 ]; then
+if [ $# -lt "$asked" ]; then
     printf '%-28s skipped: %s\n' 'test_cuda_*' "$CUDA_OBSTACLE"
-    skipped=$((skipped + 1))
+    echo 0 0 1 >>"$RESULTS"
+    noted=$((noted + 1))
 fi
+[ $# -eq 0 ] || printf '%s\n' "$@" | xargs -P "$JOBS" -I '{}' sh "$0" --one '{}'
 
-if [ "$skipped" -gt 0 ]; then
-    echo "$passed passed, $failed failed, $skipped skipped"
-else
-    echo "$passed passed, $failed failed"
-fi
-[ "$failed" -eq 0 ]
+# A test that left no result, as when its shell was killed, has failed.
+awk -v expected=$(($# + noted)) '
+    { passed += $1; failed += $2; skipped += $3 }
+    END {
+        failed += expected - NR
+        printf "%d passed, %d failed%s\n", passed, failed, (skipped ? ", " skipped " skipped" : "")
+        exit (failed ? 1 : 0)
+    }' "$RESULTS"

@@ -77,12 +77,60 @@ static void test_borders(void)
                  {BS_U16, -1, 0},
                  {BS_I32, 1e10f, INT32_MAX},
                  {BS_I32, -1e10f, INT32_MIN},
-                 {BS_I32, NAN, INT32_MIN},
+                 {BS_I32, NAN, 0},
                  {BS_I32, -2147483648.0f, INT32_MIN},
                  {BS_I32, 12, 12}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check(border_of(cases[i].dtype, cases[i].value) == cases[i].border, "a border of %g in %s is %.10g", (double)cases[i].value,
               bs_dtype_name(cases[i].dtype), cases[i].border);
+}
+
+/* --------------------------------------------------------------------------------------------------- any cubic kernel */
+
+enum { CUBIC_SIDE = 4 };
+
+/* One channel of `dtype`, enlarged with Keys' `a`. */
+static tensor cubic_of(bs_dtype dtype, bs_tier tier, int32_t factor, float a)
+{
+    bs_graph *g = new_graph();
+    const bs_value x = bs_input(g, "x", dtype, BS_SHAPE3(1, CUBIC_SIDE, CUBIC_SIDE));
+    bs_resize(g, x, &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC, .factor = factor, .cubic_a = a, .code_bits = 10});
+    op_case c = op_case_new(g, tier, LAYOUT_PLANAR);
+    for (int32_t y = 0; y < CUBIC_SIDE; y++)
+        for (int32_t i = 0; i < CUBIC_SIDE; i++) {
+            void *at = storage_at(&c.in[0], 0, (int32_t[]){0, y, i});
+            const int32_t code = (y * CUBIC_SIDE + i) * 37 % 256;
+            if (dtype == BS_F32)
+                *(float *)at = (float)code;
+            else if (dtype == BS_U8)
+                *(uint8_t *)at = (uint8_t)code;
+            else
+                *(uint16_t *)at = (uint16_t)code;
+        }
+    check(op_case_run(&c) == BS_OK, "bicubic of %s with a = %g", bs_dtype_name(dtype), (double)a);
+    return storage_drain(&c.out[0]);
+}
+
+/* A model file may ask for any: codes are the real result's, in their range, and 0 where that is none. */
+static void test_cubics(void)
+{
+    static const float as[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e9f, -1e9f, 1e-45f, -0.75f};
+    for (size_t i = 0; i < sizeof as / sizeof *as; i++)
+        for (int32_t k = 0; k < 4; k++) {
+            const int32_t factor = 2 + k % 2;
+            const bs_dtype dtype = k / 2 ? BS_U16 : BS_U8;
+            pool_used = 0;
+            const tensor real = cubic_of(BS_F32, BS_TIER_SCALAR, factor, as[i]), codes = cubic_of(dtype, bs_tier_best(), factor, as[i]);
+            const float top = dtype == BS_U8 ? 255.0f : 1023.0f;
+            const int32_t pixels = factor * factor * CUBIC_SIDE * CUBIC_SIDE;
+            int32_t wrong = 0;
+            for (int32_t n = 0; n < pixels; n++) {
+                const float v = bs_load_f32(real.data, BS_F32, n);
+                wrong += bs_load_f32(codes.data, dtype, n) != (isnan(v) ? 0.0f : rintf(fminf(fmaxf(v, 0.0f), top)));
+            }
+            check(wrong == 0, "bicubic x%d, a = %g: %d of %d codes of %s are the real result's, saturated", factor, (double)as[i],
+                  pixels - wrong, pixels, bs_dtype_name(dtype));
+        }
 }
 
 /* ---------------------------------------------------------------------------------------------------- nothing, or not so */
@@ -380,6 +428,7 @@ int main(void)
 {
     check_seed(1);
     test_borders();
+    test_cubics();
     test_images();
     test_no_pixels();
     test_small_symbols();

@@ -8,7 +8,6 @@ FUZZ_CC ?= clang
 # Comparisons are not traced: that takes most of the time in kernels, and mutators know the formats.
 FUZZ_COVERAGE := -fno-sanitize-coverage=trace-cmp
 SECONDS ?= 60
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 # A fuzzer with a main() that reads files.
 $(BUILD)/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(MODULES) $(LIBRARY)

@@ -49,14 +49,6 @@ __device__ __forceinline__ uint32_t bs_cu_bfloat_to(float x)
     return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 
-/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
-__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
-{
-    if (!(x > (float)low))
-        return x == x ? low : 0;
-    return x >= (float)high ? high : (int32_t)rintf(x);
-}
-
 struct bs_cu_conversion {
     const uint8_t *x;
     uint8_t *y;

@@ -193,8 +193,7 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
 /* The border's value as it is stored; values out of a type's range are its nearest end. */
 static uint32_t bs_cu_pad_border(int32_t dtype, float value)
 {
-    const float whole = rintf(value);
-    const int32_t code = whole >= 2147483648.0f ? INT32_MAX : whole > -2147483648.0f ? (int32_t)whole : INT32_MIN;
+    const int32_t code = bs_f32_to_code(value, INT32_MIN, INT32_MAX);
     uint32_t bits;
     memcpy(&bits, &value, 4);
     switch (dtype) {

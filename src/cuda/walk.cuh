@@ -96,6 +96,14 @@ __device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype) { retur
 
 __device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x); }
 
+/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
+__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
 __device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
 {
     uint32_t raw[4];

@@ -21,7 +21,7 @@ typedef struct convert_job {
     bs_dtype from, to;
     bs_tier tier;
     float scale;
-    int64_t low, high; /* of the codes */
+    int32_t low, high; /* of the codes */
 } convert_job;
 
 static bool convert_is_integer(bs_dtype dtype)
@@ -34,10 +34,10 @@ static void convert_range(convert_job *job, int32_t code_bits)
     job->low = job->to == BS_I8 ? -128 : job->to == BS_I32 ? INT32_MIN : 0;
     job->high = job->to == BS_I8 ? 127 : job->to == BS_U8 ? 255 : job->to == BS_I32 ? INT32_MAX : 0;
     if (job->to == BS_U16)
-        job->high = ((int64_t)1 << bs_or_default(code_bits, 16)) - 1;
+        job->high = (1 << bs_or_default(code_bits, 16)) - 1;
 }
 
-static void convert_store_code(void *at, bs_dtype to, int64_t code)
+static void convert_store_code(void *at, bs_dtype to, int32_t code)
 {
     switch (to) {
     case BS_U8:
@@ -47,7 +47,7 @@ static void convert_store_code(void *at, bs_dtype to, int64_t code)
         *(int8_t *)at = (int8_t)code;
         break;
     case BS_I32:
-        *(int32_t *)at = (int32_t)code;
+        *(int32_t *)at = code;
         break;
     case BS_U16:
         *(uint16_t *)at = (uint16_t)code;
@@ -60,14 +60,6 @@ static void convert_store_code(void *at, bs_dtype to, int64_t code)
     }
 }
 
-/* Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0 (or low). */
-static int64_t convert_code(const convert_job *job, float x)
-{
-    if (!(x > (float)job->low))
-        return x == x ? job->low : 0;
-    return x >= (float)job->high ? job->high : (int64_t)rintf(x);
-}
-
 static void convert_store(const convert_job *job, void *at, float x)
 {
     if (job->to == BS_F32)
@@ -77,12 +69,12 @@ static void convert_store(const convert_job *job, void *at, float x)
     else if (job->to == BS_BF16)
         *(uint16_t *)at = bs_f32_to_bf16(x);
     else
-        convert_store_code(at, job->to, convert_code(job, x));
+        convert_store_code(at, job->to, bs_f32_to_code(x, job->low, job->high));
 }
 
-static int64_t convert_load_code(const void *at, bs_dtype from)
+static int32_t convert_load_code(const void *at, bs_dtype from)
 {
-    return from == BS_I32 ? *(const int32_t *)at : (int64_t)bs_load_f32(at, from, 0);
+    return from == BS_I32 ? *(const int32_t *)at : (int32_t)bs_load_f32(at, from, 0);
 }
 
 /* ------------------------------------------------------------------------------------------------ inner loops */
@@ -90,13 +82,9 @@ static int64_t convert_load_code(const void *at, bs_dtype from)
 static void convert_codes(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const convert_job *job = context;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t code = convert_load_code(at[1] + i * step[1], job->from);
+    for (int64_t i = 0; i < n; i++)
         convert_store_code(at[0] + i * step[0], job->to,
-                           code < job->low    ? job->low
-                           : code > job->high ? job->high
-                                              : code);
-    }
+                           bs_clamp_i32(convert_load_code(at[1] + i * step[1], job->from), job->low, job->high));
 }
 
 static void convert_any(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)

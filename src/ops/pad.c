@@ -20,8 +20,7 @@ static bool pad_infer(bs_infer *infer)
 /* The border's value as an element; values out of a type's range are its nearest end. */
 static void pad_element(bs_dtype dtype, float value, uint8_t *element)
 {
-    const float whole = rintf(value);
-    const int32_t code = whole >= 2147483648.0f ? INT32_MAX : whole > -2147483648.0f ? (int32_t)whole : INT32_MIN;
+    const int32_t code = bs_f32_to_code(value, INT32_MIN, INT32_MAX);
     const uint16_t half = dtype == BS_F16    ? bs_f32_to_f16(value)
                           : dtype == BS_BF16 ? bs_f32_to_bf16(value)
                                              : (uint16_t)bs_clamp_i32(code, 0, 65535);

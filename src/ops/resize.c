@@ -55,7 +55,7 @@ static double resize_flops(const bs_graph *graph, const bs_node *node)
 typedef struct resize_phase {
     int32_t start;
     float weight[4];
-    int32_t code_weight[4]; /* x 128 */
+    int32_t code_weight[4]; /* x 128: only in integers, where they are exact */
 } resize_phase;
 
 typedef struct resize_job {
@@ -88,10 +88,8 @@ static resize_phase resize_phase_of(const bs_resize_desc *desc, int32_t r)
     if (desc->kind == BS_RESIZE_BILINEAR)
         return phase;
     phase.start--;
-    for (int32_t k = 0; k < 4; k++) {
+    for (int32_t k = 0; k < 4; k++)
         phase.weight[k] = resize_cubic(resize_cubic_a(desc), t + 1.0f - (float)k);
-        phase.code_weight[k] = (int32_t)(phase.weight[k] * 128.0f);
-    }
     return phase;
 }
 
@@ -104,8 +102,11 @@ static void resize_job_fill(resize_job *job, const bs_call *call)
     job->taps = desc->kind == BS_RESIZE_BICUBIC ? 4 : desc->kind == BS_RESIZE_BILINEAR ? 2 : 1;
     job->integers = resize_in_integers(desc, dtype);
     job->top = dtype == BS_U8 ? 255 : (1 << bs_or_default(desc->code_bits, 16)) - 1;
-    for (int32_t r = 0; r < job->factor; r++)
+    for (int32_t r = 0; r < job->factor; r++) {
         job->phase[r] = resize_phase_of(desc, r);
+        for (int32_t k = 0; job->integers && k < 4; k++)
+            job->phase[r].code_weight[k] = (int32_t)(job->phase[r].weight[k] * 128.0f);
+    }
 }
 
 /* Offsets of the taps of one output coordinate along one axis, and its phase. */
@@ -159,13 +160,12 @@ static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, 
     return (int32_t)bs_floor_div((int64_t)sum + (1 << 13), 1 << 14);
 }
 
-static void resize_store(const resize_job *job, const bs_operand *out, int64_t at, int32_t code)
+static void resize_store(const bs_operand *out, int64_t at, int32_t code)
 {
-    const int32_t saturated = bs_clamp_i32(code, 0, job->top);
     if (out->dtype == BS_U8)
-        ((uint8_t *)out->data)[at] = (uint8_t)saturated;
+        ((uint8_t *)out->data)[at] = (uint8_t)code;
     else
-        ((uint16_t *)out->data)[at] = (uint16_t)saturated;
+        ((uint16_t *)out->data)[at] = (uint16_t)code;
 }
 
 static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const resize_taps *y, const resize_taps *x)
@@ -173,11 +173,11 @@ static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const 
     const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
     for (int32_t c = 0; c < out->dim[0]; c++, from += in->stride[0], to += out->stride[0]) {
         if (job->integers)
-            resize_store(job, out, to, resize_sample_code(in->data, in->dtype, from, y, x));
+            resize_store(out, to, bs_clamp_i32(resize_sample_code(in->data, in->dtype, from, y, x), 0, job->top));
         else if (out->dtype == BS_F32)
             ((float *)out->data)[to] = resize_sample(job, in->data, BS_F32, from, y, x);
         else
-            resize_store(job, out, to, (int32_t)rintf(resize_sample(job, in->data, in->dtype, from, y, x)));
+            resize_store(out, to, bs_f32_to_code(resize_sample(job, in->data, in->dtype, from, y, x), 0, job->top));
     }
 }
 
