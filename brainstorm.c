@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 049847286d82075d7110752deab58417dee7abe714664c43d79cb4a7f81c8108
+ * sha256 of the parts: 18fa420df39ad657db9e251af2533400129211c02325a22ea20028675b8d4bb0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -79,6 +79,14 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
+/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
+static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
 uint16_t bs_f32_to_f16(float f);
 float bs_bf16_to_f32(uint16_t h);
 uint16_t bs_f32_to_bf16(float f);
@@ -9850,7 +9858,7 @@ typedef struct convert_job {
     bs_dtype from, to;
     bs_tier tier;
     float scale;
-    int64_t low, high; /* of the codes */
+    int32_t low, high; /* of the codes */
 } convert_job;
 
 static bool convert_is_integer(bs_dtype dtype)
@@ -9863,10 +9871,10 @@ static void convert_range(convert_job *job, int32_t code_bits)
     job->low = job->to == BS_I8 ? -128 : job->to == BS_I32 ? INT32_MIN : 0;
     job->high = job->to == BS_I8 ? 127 : job->to == BS_U8 ? 255 : job->to == BS_I32 ? INT32_MAX : 0;
     if (job->to == BS_U16)
-        job->high = ((int64_t)1 << bs_or_default(code_bits, 16)) - 1;
+        job->high = (1 << bs_or_default(code_bits, 16)) - 1;
 }
 
-static void convert_store_code(void *at, bs_dtype to, int64_t code)
+static void convert_store_code(void *at, bs_dtype to, int32_t code)
 {
     switch (to) {
     case BS_U8:
@@ -9876,7 +9884,7 @@ static void convert_store_code(void *at, bs_dtype to, int64_t code)
         *(int8_t *)at = (int8_t)code;
         break;
     case BS_I32:
-        *(int32_t *)at = (int32_t)code;
+        *(int32_t *)at = code;
         break;
     case BS_U16:
         *(uint16_t *)at = (uint16_t)code;
@@ -9889,14 +9897,6 @@ static void convert_store_code(void *at, bs_dtype to, int64_t code)
     }
 }
 
-/* Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0 (or low). */
-static int64_t convert_code(const convert_job *job, float x)
-{
-    if (!(x > (float)job->low))
-        return x == x ? job->low : 0;
-    return x >= (float)job->high ? job->high : (int64_t)rintf(x);
-}
-
 static void convert_store(const convert_job *job, void *at, float x)
 {
     if (job->to == BS_F32)
@@ -9906,12 +9906,12 @@ static void convert_store(const convert_job *job, void *at, float x)
     else if (job->to == BS_BF16)
         *(uint16_t *)at = bs_f32_to_bf16(x);
     else
-        convert_store_code(at, job->to, convert_code(job, x));
+        convert_store_code(at, job->to, bs_f32_to_code(x, job->low, job->high));
 }
 
-static int64_t convert_load_code(const void *at, bs_dtype from)
+static int32_t convert_load_code(const void *at, bs_dtype from)
 {
-    return from == BS_I32 ? *(const int32_t *)at : (int64_t)bs_load_f32(at, from, 0);
+    return from == BS_I32 ? *(const int32_t *)at : (int32_t)bs_load_f32(at, from, 0);
 }
 
 /* ------------------------------------------------------------------------------------------------ inner loops */
@@ -9919,13 +9919,9 @@ static int64_t convert_load_code(const void *at, bs_dtype from)
 static void convert_codes(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const convert_job *job = context;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t code = convert_load_code(at[1] + i * step[1], job->from);
+    for (int64_t i = 0; i < n; i++)
         convert_store_code(at[0] + i * step[0], job->to,
-                           code < job->low    ? job->low
-                           : code > job->high ? job->high
-                                              : code);
-    }
+                           bs_clamp_i32(convert_load_code(at[1] + i * step[1], job->from), job->low, job->high));
 }
 
 static void convert_any(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
@@ -11552,8 +11548,7 @@ static bool pad_infer(bs_infer *infer)
 /* The border's value as an element; values out of a type's range are its nearest end. */
 static void pad_element(bs_dtype dtype, float value, uint8_t *element)
 {
-    const float whole = rintf(value);
-    const int32_t code = whole >= 2147483648.0f ? INT32_MAX : whole > -2147483648.0f ? (int32_t)whole : INT32_MIN;
+    const int32_t code = bs_f32_to_code(value, INT32_MIN, INT32_MAX);
     const uint16_t half = dtype == BS_F16    ? bs_f32_to_f16(value)
                           : dtype == BS_BF16 ? bs_f32_to_bf16(value)
                                              : (uint16_t)bs_clamp_i32(code, 0, 65535);
@@ -12515,7 +12510,7 @@ static double resize_flops(const bs_graph *graph, const bs_node *node)
 typedef struct resize_phase {
     int32_t start;
     float weight[4];
-    int32_t code_weight[4]; /* x 128 */
+    int32_t code_weight[4]; /* x 128: only in integers, where they are exact */
 } resize_phase;
 
 typedef struct resize_job {
@@ -12548,10 +12543,8 @@ static resize_phase resize_phase_of(const bs_resize_desc *desc, int32_t r)
     if (desc->kind == BS_RESIZE_BILINEAR)
         return phase;
     phase.start--;
-    for (int32_t k = 0; k < 4; k++) {
+    for (int32_t k = 0; k < 4; k++)
         phase.weight[k] = resize_cubic(resize_cubic_a(desc), t + 1.0f - (float)k);
-        phase.code_weight[k] = (int32_t)(phase.weight[k] * 128.0f);
-    }
     return phase;
 }
 
@@ -12564,8 +12557,11 @@ static void resize_job_fill(resize_job *job, const bs_call *call)
     job->taps = desc->kind == BS_RESIZE_BICUBIC ? 4 : desc->kind == BS_RESIZE_BILINEAR ? 2 : 1;
     job->integers = resize_in_integers(desc, dtype);
     job->top = dtype == BS_U8 ? 255 : (1 << bs_or_default(desc->code_bits, 16)) - 1;
-    for (int32_t r = 0; r < job->factor; r++)
+    for (int32_t r = 0; r < job->factor; r++) {
         job->phase[r] = resize_phase_of(desc, r);
+        for (int32_t k = 0; job->integers && k < 4; k++)
+            job->phase[r].code_weight[k] = (int32_t)(job->phase[r].weight[k] * 128.0f);
+    }
 }
 
 /* Offsets of the taps of one output coordinate along one axis, and its phase. */
@@ -12619,13 +12615,12 @@ static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, 
     return (int32_t)bs_floor_div((int64_t)sum + (1 << 13), 1 << 14);
 }
 
-static void resize_store(const resize_job *job, const bs_operand *out, int64_t at, int32_t code)
+static void resize_store(const bs_operand *out, int64_t at, int32_t code)
 {
-    const int32_t saturated = bs_clamp_i32(code, 0, job->top);
     if (out->dtype == BS_U8)
-        ((uint8_t *)out->data)[at] = (uint8_t)saturated;
+        ((uint8_t *)out->data)[at] = (uint8_t)code;
     else
-        ((uint16_t *)out->data)[at] = (uint16_t)saturated;
+        ((uint16_t *)out->data)[at] = (uint16_t)code;
 }
 
 static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const resize_taps *y, const resize_taps *x)
@@ -12633,11 +12628,11 @@ static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const 
     const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
     for (int32_t c = 0; c < out->dim[0]; c++, from += in->stride[0], to += out->stride[0]) {
         if (job->integers)
-            resize_store(job, out, to, resize_sample_code(in->data, in->dtype, from, y, x));
+            resize_store(out, to, bs_clamp_i32(resize_sample_code(in->data, in->dtype, from, y, x), 0, job->top));
         else if (out->dtype == BS_F32)
             ((float *)out->data)[to] = resize_sample(job, in->data, BS_F32, from, y, x);
         else
-            resize_store(job, out, to, (int32_t)rintf(resize_sample(job, in->data, in->dtype, from, y, x)));
+            resize_store(out, to, bs_f32_to_code(resize_sample(job, in->data, in->dtype, from, y, x), 0, job->top));
     }
 }
 

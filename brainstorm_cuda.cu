@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7c73daa5c4bcb5dd59f2164545f9fcc97e3883fd379fcc6760dcc92faf4639af
+ * sha256 of the parts: bd61a87ceb6064a0343317ef0c98f722dfc2227e5bbafb5e883bb69f6649358f
  */
 #include "brainstorm.h"
 
@@ -149,6 +149,14 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
+/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
+static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
 uint16_t bs_f32_to_f16(float f);
 float bs_bf16_to_f32(uint16_t h);
 uint16_t bs_f32_to_bf16(float f);
@@ -3888,6 +3896,14 @@ __device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype) { retur
 
 __device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x); }
 
+/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
+__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
 __device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
 {
     uint32_t raw[4];
@@ -4276,14 +4292,6 @@ __device__ __forceinline__ uint32_t bs_cu_bfloat_to(float x)
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return bits >> 16 | 0x40u;
     return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-}
-
-/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
-__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
-{
-    if (!(x > (float)low))
-        return x == x ? low : 0;
-    return x >= (float)high ? high : (int32_t)rintf(x);
 }
 
 struct bs_cu_conversion {
@@ -6072,7 +6080,7 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
     if (y.dtype == BS_F32 || y.dtype == BS_F16)
         bs_cu_put(y.data, y.dtype, at, v);
     else
-        bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), at, (uint32_t)min(max((int32_t)rintf(v), 0), top));
+        bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), at, (uint32_t)bs_cu_code(v, 0, top));
 }
 
 /* ------------------------------------------------------------------------------------------- a pixel a thread */
@@ -7250,8 +7258,7 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
 /* The border's value as it is stored; values out of a type's range are its nearest end. */
 static uint32_t bs_cu_pad_border(int32_t dtype, float value)
 {
-    const float whole = rintf(value);
-    const int32_t code = whole >= 2147483648.0f ? INT32_MAX : whole > -2147483648.0f ? (int32_t)whole : INT32_MIN;
+    const int32_t code = bs_f32_to_code(value, INT32_MIN, INT32_MAX);
     uint32_t bits;
     memcpy(&bits, &value, 4);
     switch (dtype) {
