@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 18fa420df39ad657db9e251af2533400129211c02325a22ea20028675b8d4bb0
+ * sha256 of the parts: 98b6fade0617f4c679e4112f3beecb90c8c655e0632264bd42374d55eabd0d36
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14012,7 +14012,7 @@ static bool attention_infer(bs_infer *infer)
 {
     const bs_attention_desc *desc = infer->params;
     const int32_t domain = bs_infer_segments(infer, 0), heads = bs_or_default(desc->heads, 1);
-    int32_t d;
+    int32_t d = 0;
     if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d) ||
         !bs_infer_field(infer, "alibi", desc->alibi, 0, 1))
         return false;
@@ -14705,7 +14705,7 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
 {
-    memset(cursor, 0, sizeof *cursor - sizeof cursor->window);
+    memset(cursor, 0, sizeof *cursor);
     cursor->source = source;
     cursor->at = at;
     cursor->end = end;
@@ -22866,10 +22866,10 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     }
     routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
     const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
+        bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
         r.path_of = (const int32_t *)(const void *)(weights + bs_weight_offset(specs, 1));
     }

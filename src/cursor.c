@@ -24,7 +24,7 @@ bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer,
 
 void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
 {
-    memset(cursor, 0, sizeof *cursor - sizeof cursor->window);
+    memset(cursor, 0, sizeof *cursor);
     cursor->source = source;
     cursor->at = at;
     cursor->end = end;

@@ -50,7 +50,7 @@ static bool attention_infer(bs_infer *infer)
 {
     const bs_attention_desc *desc = infer->params;
     const int32_t domain = bs_infer_segments(infer, 0), heads = bs_or_default(desc->heads, 1);
-    int32_t d;
+    int32_t d = 0;
     if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d) ||
         !bs_infer_field(infer, "alibi", desc->alibi, 0, 1))
         return false;
