@@ -347,7 +347,7 @@ static void route_call(uint8_t which)
     uint8_t user;
     switch (which) {
     case 0: bs_route(w.g, x, value(), &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number()}); break;
-    case 1: bs_route(w.g, x, (bs_value){0}, &(bs_route_desc){.name = name(), .protocol = number(), .paths = 1 + number(), .k = 1}); break;
+    case 1: bs_route(w.g, x, (bs_value){0}, &(bs_route_desc){.name = name(), .protocol = number(), .paths = (int32_t)(1u + (uint32_t)number()), .k = 1}); break;
     case 2:
     case 3: bs_scatter(w.g, router(), number(), x); break;
     case 4: bs_route_price(w.g, router()); break;
