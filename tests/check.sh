@@ -9,34 +9,14 @@ set -u
 BUILD="${BUILD:-build/check}" PYTHON="${PYTHON:-python3}" MAKE="${MAKE:-make}"
 STRICT='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 SOURCE_STRICT="$STRICT -Wvla -Wstrict-prototypes -Wmissing-prototypes"
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+log="$BUILD/log" shown=40
 
 # The trio is copied away, so that it cannot lean on anything beside it.
 alone="$BUILD/alone"
 rm -rf "$BUILD" && mkdir -p "$alone" || exit 1
 cp brainstorm.h brainstorm.c "$alone" || exit 1
 root=$(pwd)
-
-have() { command -v "$1" >/dev/null 2>&1; }
-
-# check NAME COMMAND...: passes when the command does; shows its output when not.
-check() {
-    name=$1
-    shift
-    if "$@" >"$BUILD/log" 2>&1; then
-        echo "ok       $name"
-        passed=$((passed + 1))
-    else
-        echo "FAILED   $name"
-        head -n 40 "$BUILD/log" | sed 's/^/    | /'
-        failed=$((failed + 1))
-    fi
-}
-
-skip() {
-    echo "skipped  $1"
-    skipped=$((skipped + 1))
-}
 
 # --- the header ------------------------------------------------------------------------------------------
 
@@ -169,9 +149,4 @@ if have clang-format; then
     echo "note     clang-format would change $count files"
 fi
 
-if [ "$skipped" -gt 0 ]; then
-    echo "$passed passed, $failed failed, $skipped skipped"
-else
-    echo "$passed passed, $failed failed"
-fi
-[ "$failed" -eq 0 ]
+check_end

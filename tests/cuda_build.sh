@@ -10,35 +10,10 @@ set -u
 export LC_ALL=C
 BUILD="${BUILD:-build/cuda-build}" CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" SMS="${SMS:-87 90 110}" MAKE="${MAKE:-make}"
 NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}" CXX="${CXX:-c++}"
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+log="$BUILD/log" shown=40
 
-have() { command -v "$1" >/dev/null 2>&1; }
-
-report() {
-    if [ "$skipped" -gt 0 ]; then echo "$passed passed, $failed failed, $skipped skipped"; else echo "$passed passed, $failed failed"; fi
-    exit $((failed > 0))
-}
-
-skip() {
-    echo "skipped  $1"
-    skipped=$((skipped + 1))
-}
-
-# check NAME COMMAND...: passes when the command does; shows its output when not.
-check() {
-    name=$1
-    shift
-    if "$@" >"$BUILD/log" 2>&1; then
-        echo "ok       $name"
-        passed=$((passed + 1))
-    else
-        echo "FAILED   $name"
-        head -n 40 "$BUILD/log" | sed 's/^/    | /'
-        failed=$((failed + 1))
-    fi
-}
-
-have "$NVCC" || { skip "everything: no $NVCC"; report; }
+have "$NVCC" || { skip "everything: no $NVCC"; check_end; exit; }
 rm -rf "$BUILD" && mkdir -p "$BUILD/alone" || exit 1
 
 # --- code for each architecture --------------------------------------------------------------------------
@@ -251,4 +226,4 @@ else
     skip "aarch64: no cross compiler"
 fi
 
-report
+check_end

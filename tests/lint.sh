@@ -14,32 +14,13 @@ BUILD="${BUILD:-build/lint}" PYTHON="${PYTHON:-python3}" JOBS="${JOBS:-$(nproc 2
 PARTS="${*:-warnings stack recursion analyzer tidy cppcheck}"
 STACK_BYTES=4096
 INCLUDES='-I. -Isrc -Iexamples -Iexamples/video -Iexamples/moe_text'
-passed=0 failed=0 skipped=0
+. tests/checks.sh
+log="$BUILD/log" shown=60
 
 mkdir -p "$BUILD" || exit 1
 rm -rf "$BUILD"/*.log "$BUILD/files"
 mkdir -p "$BUILD/files"
 sources() { ls src/*.c src/ops/*.c src/kernels/*.c examples/*.c examples/*/*.c; }
-have() { command -v "$1" >/dev/null 2>&1; }
-
-# check NAME COMMAND...: passes when the command does; shows its output when not.
-check() {
-    name=$1
-    shift
-    if "$@" >"$BUILD/log" 2>&1; then
-        echo "ok       $name"
-        passed=$((passed + 1))
-    else
-        echo "FAILED   $name"
-        head -n 60 "$BUILD/log" | sed 's/^/    | /'
-        failed=$((failed + 1))
-    fi
-}
-
-skip() {
-    echo "skipped  $1"
-    skipped=$((skipped + 1))
-}
 
 # each COMMAND [MORE]: runs `COMMAND FILE MORE` on every source, some at a time; prints what they print. Fails when one does.
 each() {
@@ -140,13 +121,8 @@ for part in $PARTS; do
     analyzer) check "gcc -fanalyzer" analyzer ;;
     tidy) if have clang-tidy; then check "clang-tidy" tidy; else skip "no clang-tidy"; fi ;;
     cppcheck) if have cppcheck; then check "cppcheck" cppchecked; else skip "no cppcheck"; fi ;;
-    *) echo "no part is named $part"; failed=$((failed + 1)) ;;
+    *) check "a part named $part" false ;;
     esac
 done
 
-if [ "$skipped" -gt 0 ]; then
-    echo "$passed passed, $failed failed, $skipped skipped"
-else
-    echo "$passed passed, $failed failed"
-fi
-[ "$failed" -eq 0 ]
+check_end

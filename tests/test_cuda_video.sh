@@ -8,15 +8,16 @@ export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
 MODEL="${MODEL:-models/sr2x_video.gguf}"
 
-skip() {
-    echo "skipped: $1"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-}
-[ -f "$MODEL" ] || skip "no model file (MODEL=file.gguf names one)"
 . tests/checks.sh
+
+without() { # REASON: nothing can be tested
+    skip "$1"
+    check_end
+    exit
+}
+[ -f "$MODEL" ] || without "no model file (MODEL=file.gguf names one)"
 scratch cuda_video
-$RUN "$BUILD/brainstorm" device >"$work/device" 2>"$work/message" || skip "$(cat "$work/message")"
+$RUN "$BUILD/brainstorm" device >"$work/device" 2>"$work/message" || without "$(cat "$work/message")"
 
 out="$work/out.y4m" plain="$work/plain.y4m" stats="$work/stats.json"
 
