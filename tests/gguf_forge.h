@@ -43,6 +43,17 @@ static inline void forge_string(forge *f, const char *text)
     forge_put(f, text, strlen(text));
 }
 
+static inline uint32_t forge_crc32(const uint8_t *data, uint64_t bytes)
+{
+    uint32_t crc = UINT32_MAX;
+    for (uint64_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
 static inline void forge_begin(forge *f)
 {
     memset(f, 0, sizeof *f);

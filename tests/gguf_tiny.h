@@ -11,17 +11,6 @@
 enum { TINY_ALIGNMENT = 64, TINY_NODES = 12, TINY_BLOCKS = 3, TINY_WEIGHTS = 6, TINY_HEAD_BYTES = 256,
        TINY_MAIN_BYTES = TINY_HEAD_BYTES + 264, TINY_CONV_BYTES = TINY_HEAD_BYTES + 260, TINY_PAYLOAD_BYTES = 512 };
 
-static inline uint32_t tiny_crc32(const uint8_t *data, size_t bytes)
-{
-    uint32_t crc = UINT32_MAX;
-    for (size_t i = 0; i < bytes; i++) {
-        crc ^= data[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-    }
-    return ~crc;
-}
-
 typedef enum extra {
     NOTHING, DUPLICATE_KEY, NESTED_ARRAY, FOREIGN_KEYS, NO_ARCHITECTURE, NO_VERSION, NO_ALIGNMENT, DUPLICATE_TENSOR,
     TRAILING_BYTES, NO_TAIL_PADDING, OLD_VERSION, /* 1: records without heads */
@@ -192,7 +181,7 @@ static inline void tiny_write(forge *f, extra more)
     const size_t alignment = tiny_alignment(more), head = tiny_head_bytes(more);
     tiny_make_payloads(payloads, more);
     for (size_t b = 0; b < TINY_BLOCKS; b++)
-        crc[b] = tiny_crc32(payloads[b], tiny_record_bytes(b, more) - head);
+        crc[b] = forge_crc32(payloads[b], tiny_record_bytes(b, more) - head);
     const uint64_t id = tiny_file_id(crc, more);
     forge_begin(f);
     tiny_head(f, id, more);

@@ -1,7 +1,7 @@
 /* model_use.h: all that a program does with a model file: opens, asks, builds, describes, reads weights and records, plans, checks, runs
  * twice in small arenas.
  *
- * Owns: the arenas and buffers for it. Relies on: the library and its inner headers; gguf_forge.h.
+ * Owns: the arenas and buffers for it. Relies on: the library and its inner headers; check.h, gguf_forge.h.
  * Must never: know what is wrong with the file, nor let a failure pass that does not say what it is.
  */
 #ifndef BS_TEST_MODEL_USE_H
@@ -9,12 +9,26 @@
 
 #include "../src/model.h"
 #include "../src/weights.h"
+#include "check.h"
 #include "gguf_forge.h"
 
 enum { USE_ARENA_BYTES = 1 << 20, USE_BUFFERS = 8, USE_BUFFER_BYTES = 1 << 18 };
 #define USE_SILENT ((bs_status)1) /* refused, and nothing said why */
 
 static BS_ALIGNED uint8_t memory[USE_ARENA_BYTES]; /* of models, graphs and plans */
+
+/* Counts one check of a group. */
+static inline void report(const char *group, const char *name, bool passed, const char *why)
+{
+    check(passed, "%s%s%s%s", group, name, passed ? "" : ": ", passed ? "" : why);
+}
+
+static inline void expect(const char *group, const char *name, bs_status got, bs_status wanted, const bs_error *error)
+{
+    char why[512];
+    snprintf(why, sizeof why, "%s (%s), expected %s", bs_status_name(got), error->message, bs_status_name(wanted));
+    report(group, name, got == wanted, why);
+}
 
 /* Finds and reads every weight that the ops ask for. */
 static inline bs_status use_weights(const bs_model *model, const bs_graph *graph, bs_error *error)

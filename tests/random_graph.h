@@ -321,6 +321,29 @@ static inline bs_status rg_callback_run(void *user, const bs_operand_view *score
     return BS_OK;
 }
 
+/* All routers of the graph decide by rg_callback. */
+static inline void rg_set_callbacks(bs_session *session, const bs_graph *g)
+{
+    static int32_t paths[BS_MAX_ROUTERS];
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        paths[r] = g->routers[r].desc->paths;
+        bs_set_route(session, g->routers[r].desc->name, rg_callback_run, &paths[r], NULL);
+    }
+}
+
+/* Now and then, another size of cells, and a router that is forced. */
+static inline void rg_choose(bs_plan_desc *desc, const bs_graph *g)
+{
+    static const int32_t sizes[4] = {4, 6, 10, 12};
+    if (rg_flip(30))
+        desc->patch_size = sizes[check_below(4)];
+    if (rg_flip(25) && g->n_routers > 1) {
+        const bs_route_desc *route = g->routers[1 + check_below(g->n_routers - 1)].desc;
+        desc->n_forces = 1;
+        desc->forces[0] = (bs_force){route->name, check_below(route->paths)};
+    }
+}
+
 static inline const int32_t *rg_ints(random_graph *rg, int32_t below)
 {
     int32_t *ints = rg->ints[rg->n_ints++ % 64];

@@ -181,17 +181,6 @@ static inline void sweep_weights_of(sweep_file *s, const bs_graph *g, int32_t bl
     }
 }
 
-static inline uint32_t sweep_crc32(const uint8_t *data, uint64_t bytes)
-{
-    uint32_t crc = UINT32_MAX;
-    for (uint64_t i = 0; i < bytes; i++) {
-        crc ^= data[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-    }
-    return ~crc;
-}
-
 /* ------------------------------------------------------------------------------------------------------- the file */
 
 static inline void sweep_write_nodes(forge *f, const bs_graph *g)
@@ -329,7 +318,7 @@ static inline size_t sweep_write(sweep_file *s, const bs_graph *g)
     for (int32_t b = 0; b < g->n_blocks; b++)
         sweep_weights_of(s, g, b);
     for (size_t b = 0; b < s->n_blocks; b++)
-        s->crc[b] = s->record_bytes[b] ? sweep_crc32(s->payload[b] + SWEEP_HEAD, s->record_bytes[b] - SWEEP_HEAD) : 0;
+        s->crc[b] = s->record_bytes[b] ? forge_crc32(s->payload[b] + SWEEP_HEAD, s->record_bytes[b] - SWEEP_HEAD) : 0;
     const uint64_t id = sweep_file_id(s);
     forge_begin(f);
     forge_key_string(f, "general.architecture", "brainstorm");

@@ -10,18 +10,6 @@
 #include "gguf_tiny.h"
 #include "model_use.h"
 
-static void report(const char *group, const char *name, bool passed, const char *why)
-{
-    check(passed, "%s%s%s%s", group, name, passed ? "" : ": ", passed ? "" : why);
-}
-
-static void expect(const char *group, const char *name, bs_status got, bs_status wanted, const bs_error *error)
-{
-    char why[512];
-    snprintf(why, sizeof why, "%s (%s), expected %s", bs_status_name(got), error->message, bs_status_name(wanted));
-    report(group, name, got == wanted, why);
-}
-
 /* --- damaged files ----------------------------------------------------------------------------------- */
 
 typedef struct damage {

@@ -8,19 +8,7 @@
 #include "gguf_tiny.h"
 #include "model_use.h"
 
-static void report(const char *group, const char *name, bool passed, const char *why)
-{
-    check(passed, "%s%s%s%s", group, name, passed ? "" : ": ", passed ? "" : why);
-}
-
 /* --- good files -------------------------------------------------------------------------------------- */
-
-static void expect(const char *group, const char *name, bs_status got, bs_status wanted, const bs_error *error)
-{
-    char why[512];
-    snprintf(why, sizeof why, "%s (%s), expected %s", bs_status_name(got), error->message, bs_status_name(wanted));
-    report(group, name, got == wanted, why);
-}
 
 static void test_good(void)
 {
@@ -59,7 +47,7 @@ static void test_facts(void)
     report("", "a block's record is where it was put", got && strcmp(block.name, "large") == 0 && block.first_node == 7 &&
                block.end_node == 9 && block.weights == 2 && block.bytes == TINY_CONV_BYTES && block.offset % TINY_ALIGNMENT == 0 &&
                memcmp(f.bytes + block.offset, "BSRC", 4) == 0 &&
-               tiny_crc32(f.bytes + block.offset + TINY_HEAD_BYTES, (size_t)block.bytes - TINY_HEAD_BYTES) == block.crc32, "it is not");
+               forge_crc32(f.bytes + block.offset + TINY_HEAD_BYTES, (size_t)block.bytes - TINY_HEAD_BYTES) == block.crc32, "it is not");
     const bs_weights w = bs_model_weights(m);
     float bias = 0;
     const bool read = w.find(w.user, "large.conv.bias", &info) == BS_OK && info.rank == 1 && info.bytes == 4 &&
@@ -328,7 +316,7 @@ static void test_crc32(void)
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)(i * i * 7 + i / 3);
     for (size_t n = 0; n <= sizeof data; n += 1 + n / 20) {
-        const uint32_t wanted = tiny_crc32(data, n);
+        const uint32_t wanted = forge_crc32(data, n);
         for (size_t cut = 0; cut <= n; cut += 1 + cut / 5)
             right = right && bs_crc32(bs_crc32(0, data, cut), data + cut, n - cut) == wanted;
     }

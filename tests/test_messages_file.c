@@ -1,26 +1,13 @@
 /* test_messages_file.c: what is wrong with a model file is said in one line: which file, which record of it, what was expected.
  *
  * Owns: a table of mistakes, in files and in calls, and the whole text that each must give.
- * Relies on: messages.h, gguf_tiny.h; the library's sources, where it looks for messages that no row brings about.
+ * Relies on: messages.h, tiny_model.h; the library's sources, where it looks for messages that no row brings about.
  * Must never: be content with a part of a message.
  */
-#include "../src/model.h"
 #include "../src/weights.h"
-#include "gguf_tiny.h"
 #include "messages.h"
 #include "messages_file.h"
-
-static BS_ALIGNED uint8_t arena_memory[1 << 19];
-static forge file;
-static bs_arena arena;
-static bs_error error;
-
-static void begin(extra more)
-{
-    tiny_write(&file, more);
-    memset(&error, 0, sizeof error);
-    bs_arena_init(&arena, "persistent", arena_memory, sizeof arena_memory);
-}
+#include "tiny_model.h"
 
 static bs_model *open_memory(void) { return bs_model_open_memory(&arena, file.bytes, file.n, &error); }
 
@@ -43,7 +30,7 @@ static void use(bs_model *model)
 static void test_rows(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         const size_t at = forge_find(&file, rows[i].record, rows[i].part, rows[i].index);
         for (size_t b = 0; b < rows[i].bytes; b++)
             file.bytes[at + b] = (uint8_t)(rows[i].value >> 8 * b);
@@ -70,12 +57,12 @@ static void test_written(void)
         {100, "memory: 3 tensors cannot fit into a file of 100 bytes"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        begin(wrong[i].more);
+        tiny_begin(wrong[i].more);
         use(open_memory());
         message_is(&error, F, wrong[i].text);
     }
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         file.n = cut[i].bytes;
         use(open_memory());
         message_is(&error, F, cut[i].text);
@@ -91,7 +78,7 @@ static void test_forged(void)
         {"memory: tensor 0 \"a tensor of a name that is long enough\": its type and offset: 8 bytes needed at byte 86, 5 left", 3},
     };
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         forge_begin(&file);
         forge_tensor(&file, "a tensor of a name that is long enough", 1, 0);
         forge_end(&file);
@@ -99,7 +86,7 @@ static void test_forged(void)
         use(open_memory());
         message_is(&error, F, tensors[i].text);
     }
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     forge_begin(&file);
     forge_key(&file, "a key without a value", T_U32);
     forge_end(&file);
@@ -122,46 +109,46 @@ static void test_forged(void)
 /* Lists of another length, and what takes changes in several places. */
 static void test_edited(void)
 {
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     forge_splice(&file, forge_find(&file, "general.architecture", AT_VALUE, 0), 18, "\x28\0\0\0\0\0\0\0a name that is longer than any of theirs", 48, TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: general.architecture has 40 bytes, expected at most 31");
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     memset(file.bytes + forge_find(&file, "brainstorm.block.name", AT_COUNT, 0), 0, 8);
     forge_splice(&file, forge_find(&file, "brainstorm.block.name", AT_STRING, 0), 3 * 8 + 4 + 5 + 5, "", 0, TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: key \"brainstorm.block.name\" has 0 elements, expected 1 .. 128");
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     forge_splice(&file, forge_find(&file, "brainstorm.block.name", AT_STRING, 1), 8 + 5, "\0\0\0\0\0\0\0", 8, TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: block 1 \"\": its name is empty");
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     file.bytes[forge_find(&file, "brainstorm.symbol.name", AT_COUNT, 0)] = 1;
     forge_splice(&file, forge_find(&file, "brainstorm.symbol.name", AT_STRING, 1), 8 + 1, "", 0, TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: key \"brainstorm.symbol.maximum\" has 2 elements, expected 1");
     static const uint8_t names[8 * 63] = {0};
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     file.bytes[forge_find(&file, "brainstorm.symbol.name", AT_COUNT, 0)] = 65;
     forge_splice(&file, forge_find(&file, "brainstorm.symbol.name", AT_STRING, 2), 0, names, sizeof names, TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, BS_ERROR_LIMIT, "memory: key \"brainstorm.symbol.name\" has 65 elements, expected 0 .. 64");
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     file.bytes[forge_find(&file, "brainstorm.block.bytes", AT_WIDE, 2) + 1] = 0; /* 516 bytes become 4 here and in the tensor, */
     file.bytes[forge_find(&file, "block.large", AT_VALUE, 1)] = 0;             /* which is the last one */
     memset(file.bytes + file.data + 2 * 576 + 4, 0, 512);
     use(open_memory());
     message_is(&error, F, "memory: block 2 \"large\": its record has 4 bytes, its head alone 256");
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     file.bytes[forge_find(&file, "brainstorm.weight.dims", AT_COUNT, 0)] = 14;
     forge_splice(&file, forge_find(&file, "brainstorm.weight.dims", AT_WIDE, 13), 0, "\1\0\0\0\0\0\0", 8, TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: key \"brainstorm.weight.dims\" has 1 elements that belong to nothing");
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     file.bytes[file.data + TINY_MAIN_BYTES] = 1;
     use(open_memory());
     message_is(&error, F, "memory: padding is not zero at byte 3080");
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     file.bytes[forge_find(&file, "brainstorm.block.first_node", AT_ELEMENT, 2)] = 4;
     memset(file.bytes + forge_find(&file, "brainstorm.node.block", AT_ELEMENT, 7), 0, 8);
     use(open_memory());
@@ -183,7 +170,7 @@ static void test_heads(void)
         {TINY_HEAD_BYTES, "memory: the record of block 1: its CRC-32 is 122c3ad5, expected 6ee4db32"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         bs_model *model = open_memory();
         file.bytes[model->blocks[1].offset + wrong[i].at] ^= 1;
         bs_model_check(model, &error);
@@ -195,7 +182,7 @@ static void test_heads(void)
         "memory: records aligned to 64 bytes cannot be streamed: they must be to 4096",
     };
     for (size_t i = 0; i < 2; i++) {
-        begin(old[i]);
+        tiny_begin(old[i]);
         bs_model_can_stream(open_memory(), &error);
         message_is(&error, BS_ERROR_UNSUPPORTED, texts[i]);
     }
@@ -239,7 +226,7 @@ static void test_reading(void)
     };
     const bs_reader reader = {.read = read_file, .size = 0};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         bs_reader r = reader;
         r.size = file.n;
         fault.at = forge_find(&file, wrong[i].record, wrong[i].part, wrong[i].index);
@@ -247,7 +234,7 @@ static void test_reading(void)
         use(bs_model_open_reader(&arena, &r, &error));
         message_is(&error, BS_ERROR_IO, wrong[i].text);
     }
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     bs_reader r = reader;
     r.size = file.n;
     fault.at = file.data + TINY_MAIN_BYTES;
@@ -288,7 +275,7 @@ static void test_files(void)
 {
     static const bs_platform platform = {.file_open = open_nothing, .file_read = read_nothing, .file_close = close_nothing};
     static const bs_platform without = {.file_open = open_nothing};
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     fault.at = UINT64_MAX;
     bs_model_open_file(&arena, &without, "net.gguf", &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
@@ -316,7 +303,7 @@ static void test_rooms(void)
         {3300, "memory: arena persistent: the index of a model file needs 512 bytes, 100 are free"},
     };
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         bs_arena_init(&arena, "persistent", arena_memory, rooms[i].bytes);
         open_memory();
         message_is(&error, BS_ERROR_ARENA, rooms[i].text);
@@ -336,13 +323,13 @@ static void test_builds(void)
          "memory: input \"frame\": dimension 1 is -8, expected a positive multiple of 1"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         bs_model_build_desc desc = wrong[i].desc;
         desc.inputs = &wrong[i].input;
         build(open_memory(), &desc);
         message_is(&error, wrong[i].status, wrong[i].text);
     }
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     bs_model_build(open_memory(), NULL, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
 }
@@ -357,7 +344,7 @@ static void test_symbols(void)
     static const bs_model_input input = {"frame", 3, {1, 8, 16}};
     const bs_model_build_desc desc = {.inputs = &input, .n_inputs = 1};
     for (size_t i = 0; i < 2; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         memcpy(file.bytes + forge_find(&file, "brainstorm.node.params", AT_ELEMENT, 4), &wrong[i].code, 4);
         build(open_memory(), &desc);
         message_is(&error, i ? BS_ERROR_FORMAT : BS_ERROR_SHAPE, wrong[i].text);

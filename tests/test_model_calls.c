@@ -1,26 +1,13 @@
 /* test_model_calls.c: what is asked of a model file wrongly, or after its bytes changed, is refused.
  *
  * Owns: wrong arguments, names that change or cannot be read once the file is open, names of one hash.
- * Relies on: gguf_tiny.h, check.h; model.h and weights.h of the library.
+ * Relies on: tiny_model.h, check.h; weights.h of the library.
  * Must never: need a file of the repository.
  */
-#include "../src/model.h"
 #include "../src/structure.h"
 #include "../src/weights.h"
 #include "check.h"
-#include "gguf_tiny.h"
-
-static BS_ALIGNED uint8_t arena_memory[1 << 19];
-static forge file;
-static bs_arena arena;
-static bs_error error;
-
-static void begin(extra more)
-{
-    tiny_write(&file, more);
-    memset(&error, 0, sizeof error);
-    bs_arena_init(&arena, "persistent", arena_memory, sizeof arena_memory);
-}
+#include "tiny_model.h"
 
 static bs_model *open_memory(void)
 {
@@ -59,7 +46,7 @@ static void test_open(void)
 {
     const bs_platform whole = {.file_open = no_open, .file_read = file_bytes, .file_close = no_close};
     const bs_reader reader = {.read = reader_bytes, .size = 100};
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     for (int i = 0; i < 4; i++) {
         bs_platform p = whole;
         p.file_open = i == 0 ? NULL : p.file_open;
@@ -82,7 +69,7 @@ static void test_open(void)
 
 static void test_graphs(void)
 {
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     const bs_model *model = open_memory();
     bs_graph *graphs[6] = {NULL};
     for (int i = 1; i < 6; i++)
@@ -125,7 +112,7 @@ static void test_inputs(void)
         {"a node that is no input", -1, -2, 3, {"score", 3, {1, 40, 24}}, BS_ERROR_ARGUMENT},
     };
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         memcpy(file.bytes + forge_find(&file, "brainstorm.node.params", AT_ELEMENT, 1), &tries[i].rank, 4);
         memcpy(file.bytes + forge_find(&file, "brainstorm.node.params", AT_ELEMENT, 3), &tries[i].height, 4);
         memcpy(file.bytes + forge_find(&file, "brainstorm.node.params", AT_ELEMENT, 4), &tries[i].width, 4);
@@ -160,14 +147,14 @@ static void test_changed(void)
     int wrong = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int how = 0; how < 2; how++) {
-            begin(NOTHING);
+            tiny_begin(NOTHING);
             const bs_model *model = open_memory();
             file.bytes[forge_find(&file, names[i], AT_STRING, 1) + (how ? 7 : 8)] = 0xff; /* its length, its first byte */
             const bs_status status = bs_model_build(model, room_for(model), NULL, &error);
             wrong += status != BS_ERROR_FORMAT || strncmp(error.message, "memory: ", 8) != 0;
         }
     check(wrong == 0, "names that change are refused when they are read again: %s", error.message);
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     const bs_model *model = open_memory();
     const bs_weights w = bs_model_weights(model);
     bs_model_block_facts block;
@@ -189,7 +176,7 @@ static void test_overwritten(void)
     int refused = 0, built = 0;
     for (size_t at = 0; at < 4096; at += 3)
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-            begin(NOTHING);
+            tiny_begin(NOTHING);
             const bs_model *model = open_memory();
             memcpy(file.bytes + at % (file.header - 4), &values[v], 4);
             const bs_status status = bs_model_build(model, room_for(model), NULL, &error);
@@ -216,7 +203,7 @@ static void test_failing(extra more)
     int opened = 0, failed = 0, wrong = 0;
     bs_status status = BS_ERROR_IO;
     for (int n = 0; status != BS_OK && n < 1000 && wrong == 0; n++) {
-        begin(more);
+        tiny_begin(more);
         if (more == FOREIGN_KEYS)
             call_weight(3, "small.conv.weight");
         const bs_reader reader = {.read = failing_bytes, .size = file.n};
@@ -237,7 +224,7 @@ static void test_failing(extra more)
 
 static void test_questions(void)
 {
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     const bs_model *model = open_memory();
     const bs_weights w = bs_model_weights(model);
     bs_model_block_facts block;
@@ -284,13 +271,13 @@ static void call_weight(size_t index, const char *name)
 static void test_twins(void)
 {
     bs_weight_info info;
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     check(bs_name_hash(twins[0], 20) == bs_name_hash(twins[1], 20), "%s and %s have one hash", twins[0], twins[1]);
     call_weight(3, twins[0]);
     const bs_weights w = bs_model_weights(open_memory());
     check(w.find(w.user, twins[0], &info) == BS_OK && info.handle == 3 && w.find(w.user, twins[1], &info) == BS_ERROR_WEIGHTS,
           "the one that is there is found, the other is not");
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     call_weight(3, twins[0]);
     call_weight(5, twins[1]);
     check(!bs_model_open_memory(&arena, file.bytes, file.n, &error) && error.status == BS_ERROR_FORMAT, "a file with both is refused: %s", error.message);
@@ -302,14 +289,14 @@ static void test_tensor_types(void)
     static const uint8_t plain[] = {0, 1, 24, 25, 26, 27, 28, 30};
     int wrong = 0;
     for (uint32_t t = 0; t < 50; t++) {
-        begin(NOTHING);
+        tiny_begin(NOTHING);
         file.bytes[forge_find(&file, "block.large", AT_VALUE, 8)] = (uint8_t)t;
         const bool opens = bs_model_open_memory(&arena, file.bytes, file.n, &error);
         const bool known = memchr(plain, (int)t, sizeof plain) != NULL;
         wrong += opens != (t == 24) || (!opens && (error.status == BS_ERROR_UNSUPPORTED) == known);
     }
     check(wrong == 0, "a record is of type I8: %s", error.message);
-    begin(NOTHING); /* [516] becomes [516, 1] */
+    tiny_begin(NOTHING); /* [516] becomes [516, 1] */
     const size_t at = forge_find(&file, "block.large", AT_TYPE, 0);
     file.bytes[at] = 2;
     forge_splice(&file, at + 12, 0, "\1\0\0\0\0\0\0\0", 8, TINY_ALIGNMENT);
@@ -322,7 +309,7 @@ static void test_reader_gives_back(void)
     static const size_t ends[] = {10, 30, 1000, 4000};
     bs_gguf gguf;
     int wrong = 0;
-    begin(NOTHING);
+    tiny_begin(NOTHING);
     bs_arena_take(&arena, 100);
     const size_t mark = arena.used;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {

@@ -273,27 +273,11 @@ static void count_plan(coverage *c, const bs_plan *p)
 
 static bs_plan_desc random_desc(const bs_graph *g, int32_t turn)
 {
-    static const int32_t sizes[4] = {4, 6, 10, 12};
     bs_plan_desc d = {.conv = BS_CONV_FORCE_DIRECT, .order = turn % 3, .threads = 1 + check_below(4)};
     if (turn % 3 == 0)
         d.order = rg_flip(70) ? BS_ORDER_DEPTH : BS_ORDER_AUTO;
-    if (rg_flip(30))
-        d.patch_size = sizes[check_below(4)];
-    if (rg_flip(25) && g->n_routers > 1) {
-        const bs_route_desc *route = g->routers[1 + check_below(g->n_routers - 1)].desc;
-        d.n_forces = 1;
-        d.forces[0] = (bs_force){route->name, check_below(route->paths)};
-    }
+    rg_choose(&d, g);
     return d;
-}
-
-static void set_callbacks(bs_session *session, const bs_graph *g)
-{
-    static int32_t paths[BS_MAX_ROUTERS];
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        paths[r] = g->routers[r].desc->paths;
-        bs_set_route(session, g->routers[r].desc->name, rg_callback_run, &paths[r], NULL);
-    }
 }
 
 static void random_extents(int64_t *extent, bool largest)
@@ -310,7 +294,7 @@ static bool runs_agree(rig *r, const bs_graph *g, const bs_plan_desc *d)
     int64_t extent[3];
     memset(&a, 0, sizeof a);
     a.oracle.callback = rg_callback;
-    set_callbacks(r->session, g);
+    rg_set_callbacks(r->session, g);
     for (int32_t run = 0; run < 4; run++) {
         if (run % 2 == 0)
             random_extents(extent, run == 0 && rg_flip(50));

@@ -52,7 +52,7 @@ static bs_status fetch_record(const bs_weights *w, int32_t block, uint8_t *targe
         status = w->fetch(w->user, record->offset + at, target + at, (size_t)(bytes - at < piece ? bytes - at : piece));
     if (status == BS_OK)
         status = w->verify(w->user, block, target);
-    if (status == BS_OK && tiny_crc32(target + 256, (size_t)record->bytes - 256) != record->crc32)
+    if (status == BS_OK && forge_crc32(target + 256, (size_t)record->bytes - 256) != record->crc32)
         status = BS_ERROR_DATA;
     return status;
 }

@@ -30,25 +30,9 @@ static against a;
 
 static bs_plan_desc any_desc(const bs_graph *g)
 {
-    static const int32_t sizes[4] = {4, 6, 10, 12};
     bs_plan_desc d = {.conv = BS_CONV_FORCE_DIRECT, .order = check_below(3), .threads = rg_flip(15) ? 2 : 1};
-    if (rg_flip(30))
-        d.patch_size = sizes[check_below(4)];
-    if (rg_flip(25) && g->n_routers > 1) {
-        const bs_route_desc *route = g->routers[1 + check_below(g->n_routers - 1)].desc;
-        d.n_forces = 1;
-        d.forces[0] = (bs_force){route->name, check_below(route->paths)};
-    }
+    rg_choose(&d, g);
     return d;
-}
-
-static void set_callbacks(bs_session *session, const bs_graph *g)
-{
-    static int32_t paths[BS_MAX_ROUTERS];
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        paths[r] = g->routers[r].desc->paths;
-        bs_set_route(session, g->routers[r].desc->name, rg_callback_run, &paths[r], NULL);
-    }
 }
 
 /* What the oracle would hold and work: every cell of a frame is a frame to it. */
@@ -77,7 +61,7 @@ static void runs_agree(rig *r, const bs_graph *g, const bs_plan_desc *d)
     int64_t extent[3];
     memset(&a, 0, sizeof a);
     a.oracle.callback = rg_callback;
-    set_callbacks(r->session, g);
+    rg_set_callbacks(r->session, g);
     for (int32_t run = 0; run < 2; run++) {
         for (int32_t i = 0; i < 3; i++) {
             static const int32_t most[3] = {40, 26, 21};

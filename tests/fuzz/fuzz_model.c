@@ -11,6 +11,7 @@
 
 #include "gguf_mutate.h"
 #include "model.h"
+#include "storage.h"
 
 enum { FUZZ_OPTIONS = 48 };
 
@@ -18,36 +19,12 @@ static BS_ALIGNED uint8_t model_memory[1 << 20], graph_memory[2][3 << 20];
 
 /* --- where bytes come from -------------------------------------------------------------------------------- */
 
-/* A file behind a reader. From the read `at` on it fails, ends early, or is another file in some byte. */
-typedef struct storage {
-    const uint8_t *data;
-    size_t n;
-    int32_t kind, at, reads;
-    uint32_t where;
-} storage;
-
-static int64_t storage_read(void *user, uint64_t offset, void *buffer, size_t bytes)
-{
-    storage *s = user;
-    const bool bad = s->kind && ++s->reads > s->at;
-    const size_t left = offset < s->n ? s->n - (size_t)offset : 0;
-    const size_t n = bytes < left ? bytes : left, begin = (size_t)(left ? offset : 0);
-    if (bad && s->kind == 1)
-        return -1;
-    memcpy(buffer, s->data + begin, n);
-    if (bad && s->kind > 2)
-        for (size_t i = 0; i < n; i++)
-            if ((begin + i) % 512 == s->where % 512 && (s->kind == 4 || begin + i == s->where % (s->n + 1)))
-                ((uint8_t *)buffer)[i] ^= (uint8_t)(1 + (s->where >> 16) % 255);
-    return (int64_t)(bad && s->kind == 2 ? n / 2 : n);
-}
-
 static bs_model *open_model(bs_arena *arena, storage *s, fuzz_bytes *o, bs_error *error)
 {
     const uint8_t how = fuzz_u8(o), at = fuzz_u8(o);
     const bs_reader reader = {s, storage_read, s->n, how & 1};
     s->where = fuzz_u32(o);
-    s->kind = how < 160 ? 0 : (how >> 1) % 5;
+    s->kind = how < 160 ? STORAGE_SOUND : (storage_kind)((how >> 1) % 5);
     s->at = s->kind && how & 1 ? at : at / 16;
     return how < 100 ? bs_model_open_memory(arena, s->data, s->n, error) : bs_model_open_reader(arena, &reader, error);
 }
@@ -159,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t shift = fuzz_u8(&options) % 4; /* a file in memory may lie anywhere */
     uint8_t *copy = malloc(n + shift ? n + shift : 1);
     memcpy(copy + shift, data, n);
-    storage file = {.data = copy + shift, .n = n};
+    storage file = {.data = copy + shift, .n = n, .every = 512};
     bs_arena_init(&arena, "persistent", model_memory, sizeof model_memory);
     bs_model *model = open_model(&arena, &file, &options, &error);
     if (!model) {

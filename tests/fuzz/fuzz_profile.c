@@ -10,40 +10,18 @@
 
 #include "profile.h"
 #include "profile_facts.h"
+#include "storage.h"
 #include "trace_json.h"
 
 enum { FUZZ_OPTIONS = 24 };
 
 /* --- where bytes come from -------------------------------------------------------------------------------- */
 
-/* From the read `at` on it fails, ends early, or a byte is another one. */
-typedef struct storage {
-    const uint8_t *data;
-    size_t n;
-    int32_t kind, at, reads;
-    uint32_t where;
-} storage;
-
-static int64_t storage_read(void *user, uint64_t offset, void *buffer, size_t bytes)
-{
-    storage *s = user;
-    const bool bad = s->kind && ++s->reads > s->at;
-    const size_t left = offset < s->n ? s->n - (size_t)offset : 0, begin = (size_t)(left ? offset : 0);
-    const size_t n = bytes < left ? bytes : left;
-    if (bad && s->kind == 1)
-        return -1;
-    memcpy(buffer, s->data + begin, n);
-    for (size_t i = 0; bad && s->kind > 2 && i < n; i++)
-        if ((begin + i) % 40 == s->where % 40 && (s->kind == 4 || (begin + i) / 40 == s->where / 40 % (s->n / 40 + 1)))
-            ((uint8_t *)buffer)[i] ^= (uint8_t)(1 + (s->where >> 16) % 255);
-    return (int64_t)(bad && s->kind == 2 ? n / 2 : n);
-}
-
 static bs_reader reader_of(storage *s, fuzz_bytes *o)
 {
     const uint8_t how = fuzz_u8(o);
     s->reads = 0;
-    s->kind = how < 160 ? 0 : how % 5;
+    s->kind = how < 160 ? STORAGE_SOUND : (storage_kind)(how % 5);
     s->at = fuzz_u8(o) / 4;
     s->where = fuzz_u32(o);
     return (bs_reader){.user = s, .read = storage_read, .size = s->n};
@@ -149,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t n = size > FUZZ_OPTIONS ? size - FUZZ_OPTIONS : size;
     fuzz_bytes options = {data + n, size - n, 0};
     uint8_t *copy = fuzz_copy(data, n);
-    storage s = {.data = copy, .n = n};
+    storage s = {.data = copy, .n = n, .every = 40};
     open_and_read(&s, &options);
     load_and_replay(&s, &options);
     sum_up(&s, &options);
