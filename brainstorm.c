@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 98b6fade0617f4c679e4112f3beecb90c8c655e0632264bd42374d55eabd0d36
+ * sha256 of the parts: 83a6400026441a574c338dcf78c6a5d9d00ce69918ed0299c331a1b43a1adeb2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8008,6 +8008,8 @@ typedef struct bs_node_plan {
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
+#define BS_FAULT_BYTES 96
+
 typedef struct bs_call {
     const bs_graph *graph;
     const bs_node *node;
@@ -8018,6 +8020,7 @@ typedef struct bs_call {
     bs_operand out[BS_MAX_OUTPUTS];
     const void *prepared; /* the node's prepared weights */
     void *scratch;
+    char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* BS_OP_ACROSS only */
     int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
     int32_t piece;          /* 0 .. plan->pieces - 1 */
@@ -8586,6 +8589,9 @@ void bs_block_end(bs_graph *graph)
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
+/* What is wrong with the data of a run. Returns BS_ERROR_DATA always. */
+bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
+
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* As many dimensions as operand 0. */
@@ -8653,6 +8659,16 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
     bs_graph_fail_as(infer->graph, status, format, arguments);
     va_end(arguments);
     return false;
+}
+
+bs_status bs_call_fail(const bs_call *call, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (call->fault)
+        vsnprintf(call->fault, BS_FAULT_BYTES, format, arguments);
+    va_end(arguments);
+    return BS_ERROR_DATA;
 }
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
@@ -9518,6 +9534,85 @@ bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)
     return bs_op_build(graph, &bs_op_slice, &x.id, 1, desc);
 }
 /* ==== end src/ops/concat_slice.c ============================================================== */
+
+/* ==== begin src/ops/constant.c ================================================================ */
+/* ops/constant.c - a tensor that comes with the weights, the same in every run and cell.
+ * Relies on span.h. Must never be written to. */
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
+
+typedef struct bs_constant_desc {
+    const char *name;
+    int32_t dtype, rank, dim[BS_MAX_RANK];
+} bs_constant_desc;
+
+static const bs_field constant_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
+                                           {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
+
+static bool constant_infer(bs_infer *infer)
+{
+    const bs_constant_desc *desc = infer->params;
+    if (desc->dtype != BS_F32 && desc->dtype != BS_I32)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
+                             bs_dtype_name((bs_dtype)desc->dtype));
+    if (!bs_infer_field(infer, "rank", desc->rank, 0, BS_MAX_RANK))
+        return false;
+    infer->out[0].dtype = (bs_dtype)desc->dtype;
+    infer->out[0].rank = desc->rank;
+    for (int32_t d = 0; d < desc->rank; d++) {
+        if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant of 1 .. 2^30", d);
+        infer->out[0].dims[d] = bs_dim_const(infer->graph, desc->dim[d]);
+    }
+    return true;
+}
+
+/* The tensor's name is the node's: no suffix. */
+static int32_t constant_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_constant_desc *desc = node->params;
+    (void)graph;
+    specs[0] = bs_weight_of("", desc->rank, desc->dim[0], desc->dim[1], desc->dim[2], desc->dim[3]);
+    specs[0].dtype = (bs_dtype)desc->dtype;
+    return 1;
+}
+
+static bs_status constant_run(const bs_call *call)
+{
+    const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
+    bs_operand from = call->out[0];
+    from.data = (char *)(uintptr_t)call->prepared;
+    from.row_stride = 0;
+    ptrdiff_t step = 1;
+    for (int32_t d = from.rank - 1; d >= 0; d--) {
+        from.stride[d] = step;
+        step *= from.dim[d];
+    }
+    bs_span span;
+    bs_span_open(&span, &call->out[0], call->rows);
+    bs_span_add(&span, &from, NULL, 0);
+    bs_span_run(&span, bs_span_copy, &bytes);
+    return BS_OK;
+}
+
+const bs_op bs_op_constant = {.name = "constant",
+                              .min_in = 0,
+                              .max_in = 0,
+                              .flags = BS_OP_SPATIAL,
+                              .params_bytes = sizeof(bs_constant_desc),
+                              BS_FIELDS(constant_fields),
+                              .infer = constant_infer,
+                              .weights = constant_weights,
+                              .run = constant_run};
+
+bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape)
+{
+    bs_constant_desc desc = {name, (int32_t)dtype, shape.rank, {0}};
+    for (int32_t d = 0; d < shape.rank && d < BS_MAX_RANK; d++)
+        desc.dim[d] = shape.dim[d] > 0 && shape.dim[d] <= INT32_MAX ? (int32_t)shape.dim[d] : 0;
+    return bs_op_build(graph, &bs_op_constant, NULL, 0, &desc);
+}
+/* ==== end src/ops/constant.c ================================================================== */
 
 /* ==== begin src/ops/conv2d.c ================================================================== */
 /* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and the way to the fast kernels.
@@ -10605,7 +10700,7 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 /* ==== end src/ops/elementwise.c =============================================================== */
 
 /* ==== begin src/ops/gather_rows.c ============================================================= */
-/* ops/gather_rows.c - rows of a table by index, and constants from the weights.
+/* ops/gather_rows.c - rows of a table by index.
  * Relies on span.h. Must never trust an index. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
@@ -10625,13 +10720,13 @@ static bool gather_rows_infer(bs_infer *infer)
     return bs_infer_no_new_image(infer);
 }
 
-/* One row of the result; false when its index is out of range. */
-static bool gather_rows_one(const bs_call *call, int32_t row, int32_t m, size_t bytes)
+/* One row of the result. */
+static bs_status gather_rows_one(const bs_call *call, int32_t row, int32_t m, size_t bytes)
 {
     const bs_operand *indices = &call->in[0], *table = &call->in[1], *out = &call->out[0];
     const int32_t index = ((const int32_t *)indices->data)[row * indices->row_stride + m * indices->stride[0]];
     if (index < 0 || index >= table->dim[0])
-        return false;
+        return bs_call_fail(call, "index %d is %d, expected 0 .. %d", m, index, table->dim[0] - 1);
     bs_operand from = *table, to = *out;
     from.data = (char *)table->data + (row * table->row_stride + index * table->stride[0]) * (ptrdiff_t)bytes;
     to.data = (char *)out->data + (row * out->row_stride + m * out->stride[0]) * (ptrdiff_t)bytes;
@@ -10642,17 +10737,17 @@ static bool gather_rows_one(const bs_call *call, int32_t row, int32_t m, size_t 
     bs_span_add(&span, &to, NULL, 0);
     bs_span_add(&span, &from, NULL, 0);
     bs_span_run(&span, bs_span_copy, &bytes);
-    return true;
+    return BS_OK;
 }
 
 static bs_status gather_rows_run(const bs_call *call)
 {
     const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
-    for (int32_t row = 0; row < call->rows; row++)
-        for (int32_t m = 0; m < call->in[0].dim[0]; m++)
-            if (!gather_rows_one(call, row, m, bytes))
-                return BS_ERROR_DATA;
-    return BS_OK;
+    bs_status status = BS_OK;
+    for (int32_t row = 0; row < call->rows && status == BS_OK; row++)
+        for (int32_t m = 0; m < call->in[0].dim[0] && status == BS_OK; m++)
+            status = gather_rows_one(call, row, m, bytes);
+    return status;
 }
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
@@ -10666,80 +10761,6 @@ bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 {
     const int32_t in[2] = {indices.id, table.id};
     return bs_op_build(graph, &bs_op_gather_rows, in, 2, NULL);
-}
-
-/* ---------------------------------------------------------------------------------------------------- constant */
-
-typedef struct bs_constant_desc {
-    const char *name;
-    int32_t dtype, rank, dim[BS_MAX_RANK];
-} bs_constant_desc;
-
-static const bs_field constant_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
-                                           {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
-
-static bool constant_infer(bs_infer *infer)
-{
-    const bs_constant_desc *desc = infer->params;
-    if (desc->dtype != BS_F32 && desc->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
-                             bs_dtype_name((bs_dtype)desc->dtype));
-    if (!bs_infer_field(infer, "rank", desc->rank, 0, BS_MAX_RANK))
-        return false;
-    infer->out[0].dtype = (bs_dtype)desc->dtype;
-    infer->out[0].rank = desc->rank;
-    for (int32_t d = 0; d < desc->rank; d++) {
-        if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant of 1 .. 2^30", d);
-        infer->out[0].dims[d] = bs_dim_const(infer->graph, desc->dim[d]);
-    }
-    return true;
-}
-
-/* The tensor's name is the node's: no suffix. */
-static int32_t constant_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
-{
-    const bs_constant_desc *desc = node->params;
-    (void)graph;
-    specs[0] = bs_weight_of("", desc->rank, desc->dim[0], desc->dim[1], desc->dim[2], desc->dim[3]);
-    specs[0].dtype = (bs_dtype)desc->dtype;
-    return 1;
-}
-
-static bs_status constant_run(const bs_call *call)
-{
-    const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
-    bs_operand from = call->out[0];
-    from.data = (char *)(uintptr_t)call->prepared;
-    from.row_stride = 0;
-    ptrdiff_t step = 1;
-    for (int32_t d = from.rank - 1; d >= 0; d--) {
-        from.stride[d] = step;
-        step *= from.dim[d];
-    }
-    bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &from, NULL, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
-    return BS_OK;
-}
-
-const bs_op bs_op_constant = {.name = "constant",
-                              .min_in = 0,
-                              .max_in = 0,
-                              .flags = BS_OP_SPATIAL,
-                              .params_bytes = sizeof(bs_constant_desc),
-                              BS_FIELDS(constant_fields),
-                              .infer = constant_infer,
-                              .weights = constant_weights,
-                              .run = constant_run};
-
-bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape)
-{
-    bs_constant_desc desc = {name, (int32_t)dtype, shape.rank, {0}};
-    for (int32_t d = 0; d < shape.rank && d < BS_MAX_RANK; d++)
-        desc.dim[d] = shape.dim[d] > 0 && shape.dim[d] <= INT32_MAX ? (int32_t)shape.dim[d] : 0;
-    return bs_op_build(graph, &bs_op_constant, NULL, 0, &desc);
 }
 /* ==== end src/ops/gather_rows.c =============================================================== */
 
@@ -21469,7 +21490,7 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
-    char fault[96];          /* what is wrong with the data, when a route failed */
+    char fault[BS_FAULT_BYTES]; /* what is wrong with the data, when a route failed */
 } bs_context;
 
 struct bs_session {
@@ -21510,7 +21531,7 @@ struct bs_session {
     uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
-    const char *fault; /* of its context; NULL: the status says it all */
+    char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says it all */
 };
 
 /* session.c */
@@ -23294,6 +23315,7 @@ static void run_route_price(const bs_context *c, const bs_node *node)
 static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_call call;
+    char fault[BS_FAULT_BYTES] = "";
     const bs_node *node = &c->session->graph->nodes[i->node];
     if (bs_node_is(node, &bs_op_route_price)) {
         run_route_price(c, node);
@@ -23305,6 +23327,7 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         return;
     }
     call_prepare(c, node, row, rows, &call);
+    call.fault = fault;
     if (band <= 0)
         zero_margins(c, &call);
     if (call.plan->pieces > 0) {
@@ -23317,7 +23340,8 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node);
+    if (bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node))
+        memcpy(c->session->fault, fault, BS_FAULT_BYTES);
 }
 
 /* ---------------------------------------------------------------------------------------- one instruction */
@@ -23463,7 +23487,7 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
     if (bs_exec_fail(c->session, status, i->node))
-        c->session->fault = c->fault;
+        memcpy(c->session->fault, c->fault, BS_FAULT_BYTES);
     if (status != BS_OK)
         return;
     open_paths(c, router);
@@ -24417,7 +24441,7 @@ static void run_begin(bs_session *s)
         s->dropped[r] = 0;
         memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
     }
-    s->fault = NULL;
+    *s->fault = '\0';
     atomic_store(&s->status, BS_OK);
 }
 
@@ -24464,7 +24488,7 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
         return BS_OK;
     s->broken = writes_states(s);
     return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
-                   s->fault && *s->fault ? s->fault : bs_status_text(status));
+                   *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)

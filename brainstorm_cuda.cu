@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bd61a87ceb6064a0343317ef0c98f722dfc2227e5bbafb5e883bb69f6649358f
+ * sha256 of the parts: 2530c5fced0d22a63f4ad75c09a471875d84db623088cbb4a0e7a28c0aab767a
  */
 #include "brainstorm.h"
 
@@ -370,6 +370,8 @@ typedef struct bs_node_plan {
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
+#define BS_FAULT_BYTES 96
+
 typedef struct bs_call {
     const bs_graph *graph;
     const bs_node *node;
@@ -380,6 +382,7 @@ typedef struct bs_call {
     bs_operand out[BS_MAX_OUTPUTS];
     const void *prepared; /* the node's prepared weights */
     void *scratch;
+    char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* BS_OP_ACROSS only */
     int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
     int32_t piece;          /* 0 .. plan->pieces - 1 */

@@ -89,6 +89,7 @@ static void run_route_price(const bs_context *c, const bs_node *node)
 static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_call call;
+    char fault[BS_FAULT_BYTES] = "";
     const bs_node *node = &c->session->graph->nodes[i->node];
     if (bs_node_is(node, &bs_op_route_price)) {
         run_route_price(c, node);
@@ -100,6 +101,7 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         return;
     }
     call_prepare(c, node, row, rows, &call);
+    call.fault = fault;
     if (band <= 0)
         zero_margins(c, &call);
     if (call.plan->pieces > 0) {
@@ -112,7 +114,8 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node);
+    if (bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node))
+        memcpy(c->session->fault, fault, BS_FAULT_BYTES);
 }
 
 /* ---------------------------------------------------------------------------------------- one instruction */
@@ -258,7 +261,7 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
     if (bs_exec_fail(c->session, status, i->node))
-        c->session->fault = c->fault;
+        memcpy(c->session->fault, c->fault, BS_FAULT_BYTES);
     if (status != BS_OK)
         return;
     open_paths(c, router);

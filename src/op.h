@@ -49,6 +49,8 @@ typedef struct bs_node_plan {
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
+#define BS_FAULT_BYTES 96
+
 typedef struct bs_call {
     const bs_graph *graph;
     const bs_node *node;
@@ -59,6 +61,7 @@ typedef struct bs_call {
     bs_operand out[BS_MAX_OUTPUTS];
     const void *prepared; /* the node's prepared weights */
     void *scratch;
+    char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* BS_OP_ACROSS only */
     int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
     int32_t piece;          /* 0 .. plan->pieces - 1 */

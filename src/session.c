@@ -303,7 +303,7 @@ static void run_begin(bs_session *s)
         s->dropped[r] = 0;
         memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
     }
-    s->fault = NULL;
+    *s->fault = '\0';
     atomic_store(&s->status, BS_OK);
 }
 
@@ -350,7 +350,7 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
         return BS_OK;
     s->broken = writes_states(s);
     return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
-                   s->fault && *s->fault ? s->fault : bs_status_text(status));
+                   *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)

@@ -17,7 +17,7 @@ typedef struct bs_context {
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
     bs_decision_data *decisions; /* [routers] */
-    char fault[96];          /* what is wrong with the data, when a route failed */
+    char fault[BS_FAULT_BYTES]; /* what is wrong with the data, when a route failed */
 } bs_context;
 
 struct bs_session {
@@ -58,7 +58,7 @@ struct bs_session {
     uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
-    const char *fault; /* of its context; NULL: the status says it all */
+    char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says it all */
 };
 
 /* session.c */

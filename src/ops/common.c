@@ -13,6 +13,16 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
     return false;
 }
 
+bs_status bs_call_fail(const bs_call *call, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (call->fault)
+        vsnprintf(call->fault, BS_FAULT_BYTES, format, arguments);
+    va_end(arguments);
+    return BS_ERROR_DATA;
+}
+
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 {
     if (infer->in[index]->dtype == dtype)

@@ -10,6 +10,9 @@
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
+/* What is wrong with the data of a run. Returns BS_ERROR_DATA always. */
+bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
+
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* As many dimensions as operand 0. */

@@ -1,4 +1,4 @@
-/* ops/gather_rows.c - rows of a table by index, and constants from the weights.
+/* ops/gather_rows.c - rows of a table by index.
  * Relies on span.h. Must never trust an index. */
 #include "ops/common.h"
 #include "ops/span.h"
@@ -18,13 +18,13 @@ static bool gather_rows_infer(bs_infer *infer)
     return bs_infer_no_new_image(infer);
 }
 
-/* One row of the result; false when its index is out of range. */
-static bool gather_rows_one(const bs_call *call, int32_t row, int32_t m, size_t bytes)
+/* One row of the result. */
+static bs_status gather_rows_one(const bs_call *call, int32_t row, int32_t m, size_t bytes)
 {
     const bs_operand *indices = &call->in[0], *table = &call->in[1], *out = &call->out[0];
     const int32_t index = ((const int32_t *)indices->data)[row * indices->row_stride + m * indices->stride[0]];
     if (index < 0 || index >= table->dim[0])
-        return false;
+        return bs_call_fail(call, "index %d is %d, expected 0 .. %d", m, index, table->dim[0] - 1);
     bs_operand from = *table, to = *out;
     from.data = (char *)table->data + (row * table->row_stride + index * table->stride[0]) * (ptrdiff_t)bytes;
     to.data = (char *)out->data + (row * out->row_stride + m * out->stride[0]) * (ptrdiff_t)bytes;
@@ -35,17 +35,17 @@ static bool gather_rows_one(const bs_call *call, int32_t row, int32_t m, size_t 
     bs_span_add(&span, &to, NULL, 0);
     bs_span_add(&span, &from, NULL, 0);
     bs_span_run(&span, bs_span_copy, &bytes);
-    return true;
+    return BS_OK;
 }
 
 static bs_status gather_rows_run(const bs_call *call)
 {
     const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
-    for (int32_t row = 0; row < call->rows; row++)
-        for (int32_t m = 0; m < call->in[0].dim[0]; m++)
-            if (!gather_rows_one(call, row, m, bytes))
-                return BS_ERROR_DATA;
-    return BS_OK;
+    bs_status status = BS_OK;
+    for (int32_t row = 0; row < call->rows && status == BS_OK; row++)
+        for (int32_t m = 0; m < call->in[0].dim[0] && status == BS_OK; m++)
+            status = gather_rows_one(call, row, m, bytes);
+    return status;
 }
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
@@ -59,78 +59,4 @@ bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 {
     const int32_t in[2] = {indices.id, table.id};
     return bs_op_build(graph, &bs_op_gather_rows, in, 2, NULL);
-}
-
-/* ---------------------------------------------------------------------------------------------------- constant */
-
-typedef struct bs_constant_desc {
-    const char *name;
-    int32_t dtype, rank, dim[BS_MAX_RANK];
-} bs_constant_desc;
-
-static const bs_field constant_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
-                                           {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
-
-static bool constant_infer(bs_infer *infer)
-{
-    const bs_constant_desc *desc = infer->params;
-    if (desc->dtype != BS_F32 && desc->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
-                             bs_dtype_name((bs_dtype)desc->dtype));
-    if (!bs_infer_field(infer, "rank", desc->rank, 0, BS_MAX_RANK))
-        return false;
-    infer->out[0].dtype = (bs_dtype)desc->dtype;
-    infer->out[0].rank = desc->rank;
-    for (int32_t d = 0; d < desc->rank; d++) {
-        if (desc->dim[d] < 1 || desc->dim[d] > 1 << 30)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant of 1 .. 2^30", d);
-        infer->out[0].dims[d] = bs_dim_const(infer->graph, desc->dim[d]);
-    }
-    return true;
-}
-
-/* The tensor's name is the node's: no suffix. */
-static int32_t constant_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
-{
-    const bs_constant_desc *desc = node->params;
-    (void)graph;
-    specs[0] = bs_weight_of("", desc->rank, desc->dim[0], desc->dim[1], desc->dim[2], desc->dim[3]);
-    specs[0].dtype = (bs_dtype)desc->dtype;
-    return 1;
-}
-
-static bs_status constant_run(const bs_call *call)
-{
-    const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
-    bs_operand from = call->out[0];
-    from.data = (char *)(uintptr_t)call->prepared;
-    from.row_stride = 0;
-    ptrdiff_t step = 1;
-    for (int32_t d = from.rank - 1; d >= 0; d--) {
-        from.stride[d] = step;
-        step *= from.dim[d];
-    }
-    bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &from, NULL, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
-    return BS_OK;
-}
-
-const bs_op bs_op_constant = {.name = "constant",
-                              .min_in = 0,
-                              .max_in = 0,
-                              .flags = BS_OP_SPATIAL,
-                              .params_bytes = sizeof(bs_constant_desc),
-                              BS_FIELDS(constant_fields),
-                              .infer = constant_infer,
-                              .weights = constant_weights,
-                              .run = constant_run};
-
-bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape)
-{
-    bs_constant_desc desc = {name, (int32_t)dtype, shape.rank, {0}};
-    for (int32_t d = 0; d < shape.rank && d < BS_MAX_RANK; d++)
-        desc.dim[d] = shape.dim[d] > 0 && shape.dim[d] <= INT32_MAX ? (int32_t)shape.dim[d] : 0;
-    return bs_op_build(graph, &bs_op_constant, NULL, 0, &desc);
 }
