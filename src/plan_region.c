@@ -189,16 +189,18 @@ int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
     return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
 }
 
-/* What is decided tile by tile is known in its own region only. Whether node n needs it in another one. */
-static bool is_torn(const bs_lower_pass *l, int32_t n)
+/* What is decided tile by tile is known in its own region only. The top-level domain of a router whose decision node n needs in
+ * another one, which may be at the root, or 0. */
+static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     int32_t router = node->router, domain = node->domain;
     for (;;) {
-        if (router && l->plan->routers[router].in_tile && bs_lower_region_of(l, l->g->routers[router].node) != bs_lower_region_of(l, n))
-            return true;
+        const bs_router_info *info = &l->g->routers[router];
+        if (router && l->plan->routers[router].in_tile && bs_lower_region_of(l, info->node) != bs_lower_region_of(l, n))
+            return bs_plan_top_domain(l->g, info->domain);
         if (l->g->domains[domain].kind != BS_DOMAIN_PATH)
-            return false;
+            return 0;
         router = l->g->domains[domain].router;
         domain = l->g->domains[domain].parent;
     }
@@ -215,8 +217,9 @@ int32_t bs_lower_regions(bs_lower_pass *l)
         if (n > 0 && l->plan->node_live[n])
             assign_home(l, n);
     }
-    for (int32_t n = 1; n < l->g->n_nodes; n++)
-        if (l->plan->node_live[n] && is_torn(l, n))
-            return bs_plan_top_domain(l->g, l->g->nodes[n].domain);
-    return 0;
+    int32_t torn = 0;
+    for (int32_t n = 1; n < l->g->n_nodes && torn == 0; n++)
+        if (l->plan->node_live[n])
+            torn = torn_domain(l, n);
+    return torn;
 }

@@ -367,6 +367,27 @@ static void test_nested_gathers(void)
     }
 }
 
+/* What a router within tiles decided is asked for at the root: its domain cannot run in tiles. */
+static void test_price_of_tiles(void)
+{
+    for (int32_t asked = 0; asked < 2; asked++) {
+        bs_graph *g = new_graph();
+        const bs_value cells = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(20, 2)), none), knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
+        const bs_router outer = bs_route(g, cells, none, &(bs_route_desc){.name = "outer", .paths = 2});
+        const bs_value in = bs_scatter(g, outer, 0, cells), loss = bs_convert(g, in, &(bs_convert_desc){.dtype = BS_I32});
+        const bs_router inner =
+            bs_route(g, loss, knob, &(bs_route_desc){.name = "inner", .protocol = BS_ROUTE_BUDGET, .paths = 2, .capacity = 2});
+        const bs_value y = bs_gather(g, inner, (bs_value[]){bs_affine(g, bs_scatter(g, inner, 0, in), 2, 0), none}, in, NULL);
+        bs_output(g, "y", bs_collect(g, bs_gather(g, outer, (bs_value[]){y, none}, cells, NULL)));
+        if (asked)
+            bs_output(g, "price", bs_route_price(g, inner));
+        const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH, .n_forces = 1, .forces = {{"inner", 1}}});
+        const int32_t domain = bs_value_get(g, cells.id)->domain;
+        check(p && p->domains[domain].order == (asked ? BS_ORDER_BREADTH : BS_ORDER_DEPTH),
+              "a router that is forced lets its domain run in tiles%s", asked ? ", unless its price is asked for" : "");
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------------------- devices */
 
 /* Layers of few channels, `wide` of them of many, on the paths of `routers` routers or on every cell; then codes. */
@@ -591,6 +612,7 @@ int main(void)
     test_stages();
     test_slabs();
     test_nested_gathers();
+    test_price_of_tiles();
     test_tiles_of_devices();
     test_device_bytes();
     test_large_tiles();

@@ -167,6 +167,12 @@ static int32_t number(void)
     return n < 160 ? n % 5 : n < 224 ? n - 160 : odd[n - 224];
 }
 
+static int32_t positive(void)
+{
+    const int32_t n = number();
+    return n == INT32_MAX ? n : n + 1;
+}
+
 static float real(void)
 {
     static const float odd[8] = {NAN, INFINITY, -INFINITY, 1e38f, -1e-38f, 0.5f, 1e9f, -1e9f};
@@ -262,7 +268,7 @@ static bs_value image_call(uint8_t which)
     const bs_value x = value();
     switch (which) {
     case 0: return bs_conv2d(w.g, x, &(bs_conv2d_desc){name(), number(), number(), number(), number(), number(), number(), number(), number(), number(), number(), number(), real()});
-    case 1: return bs_conv2d(w.g, x, &(bs_conv2d_desc){.name = name(), .out = 1 + number(), .act = number()});
+    case 1: return bs_conv2d(w.g, x, &(bs_conv2d_desc){.name = name(), .out = positive(), .act = number()});
     case 2: return bs_deconv2d(w.g, x, &(bs_deconv2d_desc){name(), number(), number(), number(), number(), number(), number(), number(), real()});
     case 3: return bs_pixel_shuffle(w.g, x, number());
     case 4: return bs_pixel_unshuffle(w.g, x, number());
@@ -331,7 +337,7 @@ static void route_call(uint8_t which)
     uint8_t user;
     switch (which) {
     case 0: bs_route(w.g, x, value(), &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number()}); break;
-    case 1: bs_route(w.g, x, (bs_value){0}, &(bs_route_desc){.name = name(), .protocol = number(), .paths = (int32_t)(1u + (uint32_t)number()), .k = 1}); break;
+    case 1: bs_route(w.g, x, (bs_value){0}, &(bs_route_desc){.name = name(), .protocol = number(), .paths = positive(), .k = 1}); break;
     case 2:
     case 3: bs_scatter(w.g, router(), number(), x); break;
     case 4: bs_route_price(w.g, router()); break;
