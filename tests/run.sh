@@ -16,7 +16,7 @@
 set -u
 export BUILD="${BUILD:-build}" RUN="${RUN:-}" PYTHON="${PYTHON:-python3}"
 export TIMEOUT="${TIMEOUT:-}" JOBS="${JOBS:-1}"
-[ -n "$TIMEOUT" ] || TIMEOUT=120
+[ -n "$TIMEOUT" ] || TIMEOUT=300
 # Not detect_stack_use_after_return: with it gcc 12 misaligns 64-byte vectors on the stack (its bug 110027).
 export ASAN_OPTIONS="${ASAN_OPTIONS:-strict_string_checks=1}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
