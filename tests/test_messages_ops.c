@@ -283,6 +283,8 @@ static void rows_of_reshape(void)
     WRONG(BS_ERROR_GRAPH, "reshape: operand 0 is value 9999, which does not exist", bs_reshape(g, (bs_value){9999}, BS_SHAPE1(4)));
     WRONG(BS_ERROR_SHAPE, "reshape: dimension 0 is not a constant, -1, or a symbol of operand 0, which is [4]",
           bs_graph_add(g, bs_op_index("reshape"), &f->line.id, 1, &(stored){"", 1, {-5}}));
+    WRONG(BS_ERROR_SHAPE, "reshape: dimension 0 is not a constant, -1, or a symbol of operand 0, which is [4]",
+          bs_graph_add(g, bs_op_index("reshape"), &f->line.id, 1, &(stored){"", 1, {-2}}));
     WRONG(BS_ERROR_SHAPE, "reshape: operand 0 is [3, 8, 10], which does not have 49 elements", bs_reshape(g, f->image, BS_SHAPE2(7, 7)));
     WRONG(BS_ERROR_SHAPE, "reshape: dimensions 0 and 1 are both to be worked out", bs_reshape(g, f->image, BS_SHAPE3(-1, -1, 2)));
     WRONG(BS_ERROR_ARGUMENT, "reshape: rank is 0, expected 1 .. 4", bs_reshape(g, f->image, bs_shape_of(0, 0, 0, 0, 0)));

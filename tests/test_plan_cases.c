@@ -367,10 +367,11 @@ static void test_nested_gathers(void)
     }
 }
 
-/* What a router within tiles decided is asked for at the root: its domain cannot run in tiles. */
-static void test_price_of_tiles(void)
+/* A budget is for all cells: they run in tiles only where it decides nothing, and where nobody at the root asks for its price. */
+static void test_budget_of_tiles(void)
 {
-    for (int32_t asked = 0; asked < 2; asked++) {
+    for (int32_t k = 0; k < 4; k++) {
+        const bool asked = k % 2, forced = k / 2;
         bs_graph *g = new_graph();
         const bs_value cells = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(20, 2)), none), knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
         const bs_router outer = bs_route(g, cells, none, &(bs_route_desc){.name = "outer", .paths = 2});
@@ -381,10 +382,11 @@ static void test_price_of_tiles(void)
         bs_output(g, "y", bs_collect(g, bs_gather(g, outer, (bs_value[]){y, none}, cells, NULL)));
         if (asked)
             bs_output(g, "price", bs_route_price(g, inner));
-        const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH, .n_forces = 1, .forces = {{"inner", 1}}});
+        const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH, .n_forces = forced, .forces = {{"inner", 1}}});
         const int32_t domain = bs_value_get(g, cells.id)->domain;
-        check(p && p->domains[domain].order == (asked ? BS_ORDER_BREADTH : BS_ORDER_DEPTH),
-              "a router that is forced lets its domain run in tiles%s", asked ? ", unless its price is asked for" : "");
+        check(p && p->domains[domain].order == (forced && !asked ? BS_ORDER_DEPTH : BS_ORDER_BREADTH),
+              "a budget within a path, %s, its price %s: %s", forced ? "forced" : "which decides", asked ? "asked for" : "not asked for",
+              forced && !asked ? "in tiles" : "all cells at once");
     }
 }
 
@@ -612,7 +614,7 @@ int main(void)
     test_stages();
     test_slabs();
     test_nested_gathers();
-    test_price_of_tiles();
+    test_budget_of_tiles();
     test_tiles_of_devices();
     test_device_bytes();
     test_large_tiles();
