@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e6908e3bd9ccae5aeee17c7ee8d3c6bc819bebcf5300ac271dd62283442cb26b
+ * sha256 of the parts: e4ed0f4430c5a3d59f89d173339949f6a8db3362df45e09a5bd2e10fa2bf27fd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20820,7 +20820,7 @@ bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, in
 /* Units of the visit that are still to come. */
 int32_t bs_store_missing(bs_store *store);
 void bs_store_release(bs_store *store, int32_t unit);
-bs_use bs_store_outcome(bs_store *store, int32_t unit);
+bs_use bs_store_outcome(const bs_store *store, int32_t unit);
 void bs_store_stats(bs_store *store, bs_stream_stats *stats);
 void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
 
@@ -21445,12 +21445,9 @@ void bs_store_release(bs_store *s, int32_t unit)
     unlock(s);
 }
 
-bs_use bs_store_outcome(bs_store *s, int32_t unit)
+bs_use bs_store_outcome(const bs_store *s, int32_t unit)
 {
-    lock(s);
-    const bs_use outcome = s->stream.slots[unit - 1].outcome;
-    unlock(s);
-    return outcome;
+    return s->stream.slots[unit - 1].outcome; /* visits write it, and these are made by the run that asks */
 }
 
 void bs_store_stats(bs_store *s, bs_stream_stats *stats)

@@ -101,7 +101,7 @@ bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, in
 /* Units of the visit that are still to come. */
 int32_t bs_store_missing(bs_store *store);
 void bs_store_release(bs_store *store, int32_t unit);
-bs_use bs_store_outcome(bs_store *store, int32_t unit);
+bs_use bs_store_outcome(const bs_store *store, int32_t unit);
 void bs_store_stats(bs_store *store, bs_stream_stats *stats);
 void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
 

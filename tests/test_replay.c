@@ -396,6 +396,48 @@ static void test_look_ahead(void)
           (unsigned long long)mended.stats.paused);
 }
 
+/* The first router chooses by chance, and what follows a unit is always the same one. */
+static void test_transitions(void)
+{
+    static const int32_t after[4] = {2, 0, 3, 1};
+    const int32_t runs = 400;
+    trace_begin(12);
+    for (int32_t j = 0; j < 3; j++)
+        add_stage(j + 1, 4 * j, 4);
+    for (int32_t k = 0; k < runs; k++)
+        for (int32_t j = 0, choice = check_below(4); j < 3; j++, choice = after[choice]) {
+            add_visit(j, 0);
+            add_use(4 * j + choice, 1000000);
+        }
+    const bs_replay_desc d = replay_of(2, 500000);
+    const bs_replay_result r = run(&d);
+    const bs_prediction *p = &r.predictions[BS_PREDICT_TRANSITION];
+    const double sigma = sqrt(runs * 0.25 * 0.75), least = 2 * (runs - 12) + runs * 0.25 - 5 * sigma;
+    check(p->expected >= 3 * (uint64_t)runs - 12 && (double)p->right >= least, "what always follows is foreseen: %llu of %llu right, %.0f at least",
+          (unsigned long long)p->right, (unsigned long long)p->expected, least);
+}
+
+/* A large unit that is sure to be needed, but after a small one in its place. */
+static void test_sooner(void)
+{
+    int32_t late = 0;
+    for (int32_t i = 0; i < 12; i++) {
+        trace_begin(3);
+        for (int32_t u = 0; u < 3; u++) {
+            add_stage(0, u, 1);
+            units[u].read_bytes = units[u].slot_bytes = (uint64_t)UNIT_BYTES / (u == 2 ? 1 : 4);
+        }
+        for (int32_t k = 0; k < 300; k++) {
+            add_visit(k % 3, 0);
+            add_use(k % 3, 100000 + 100000 * (uint64_t)(i % 4));
+        }
+        const bs_replay_desc d = replay_of(1, 200000 << i / 4);
+        const bs_replay_result r = run(&d);
+        late += r.time_ns > r.oracle_ns + r.oracle_ns / 1000 || r.stats.bytes_read > r.oracle_bytes;
+    }
+    check(late == 0, "what is needed sooner stays: none of 12 known orders takes longer or reads more than the oracle (%d do)", late);
+}
+
 /* --------------------------------------------------------------------------------------------------- arguments */
 
 static bool refused(const bs_trace *t, const bs_replay_desc *d, bs_status status)
@@ -509,6 +551,8 @@ int main(int argc, char **argv)
     test_long();
     test_short();
     test_look_ahead();
+    test_transitions();
+    test_sooner();
     test_wrong_traces();
     test_arguments();
     test_workspace();
