@@ -95,7 +95,7 @@ static void count_pairs(facts_router *a, const facts_router *b)
 {
     for (int32_t p = 0; p < a->facts.paths; p++)
         for (int32_t q = 0; (a->chosen >> p & 1) && q < b->facts.paths; q++)
-            a->joint[p * b->facts.paths + q] += b->chosen >> q & 1;
+            a->joint[p * b->facts.paths + q] += (uint32_t)(b->chosen >> q & 1);
 }
 
 static void end_run(reading *r, const bs_event *e)

@@ -259,7 +259,7 @@ static inline uint8_t *ag_element(const bs_buffer *b, int64_t k)
 static inline void ag_write(uint8_t *at, bs_dtype dtype, double x)
 {
     const float f = (float)x;
-    const int32_t i = (int32_t)x;
+    const int32_t i = dtype == BS_F32 ? 0 : (int32_t)x;
     if (dtype == BS_U8)
         *at = (uint8_t)x;
     else

@@ -636,6 +636,38 @@ static void test_failing_calls(int32_t lowering)
     check(cuda_cpu_trouble() == NULL, "the API was used rightly: %s", cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
 }
 
+/* A call of a run fails, and the same run is made again in the same session. */
+static void test_run_again(void)
+{
+    static float good[NET_SIZE * NET_SIZE], out[NET_SIZE * NET_SIZE];
+    struct cuda_cpu_counts c;
+    int64_t calls = 1;
+    int32_t wrong = 0, failed = 0, mended = 0;
+    net_input(net_in, 4);
+    check(whole_life(good, &on_cuda), "a whole life: %s", n.error.message);
+    for (int64_t k = 0; k <= calls; k++) { /* 0: none */
+        memset(out, 0, sizeof out);
+        const bool made = net_make(&n, 3, &on_cuda, 0) && net_bind(&n, net_in, out, net_before, NET_SIZE, NET_SIZE) == BS_OK;
+        cuda_cpu_counts_reset();
+        cuda_cpu_fail(k, 0);
+        const bool ran = made && bs_run(n.session, &n.error) == BS_OK;
+        cuda_cpu_fail(0, 0);
+        cuda_cpu_counts_get(&c);
+        calls = k ? calls : c.calls;
+        bool again = made;
+        if (made)
+            bs_reset_state(n.session);
+        for (int32_t i = 0; again && i < 3; i++)
+            again = bs_run(n.session, &n.error) == BS_OK;
+        failed += !ran;
+        mended += !ran && again;
+        wrong += !made || (again && memcmp(out, good, sizeof good) != 0);
+        net_close(&n);
+    }
+    check(wrong == 0 && failed > 4 && mended == failed, "of %lld calls of a run %d end it; %d runs go well after that, %d of them wrong",
+          (long long)calls, failed, mended, wrong);
+}
+
 /* One allocation on the device, one pinned, whatever sessions do. */
 static void test_allocations(void)
 {
@@ -694,6 +726,7 @@ int main(void)
     test_no_device();
     test_allocations();
     test_orders();
+    test_run_again();
     for (int32_t l = 0; l < BS_LOWER_COUNT; l++)
         test_failing_calls(l);
 #endif
