@@ -110,7 +110,8 @@ ifdef TEST
     $(error no test is named $(TEST))
   endif
 else ifneq ($(CUDA),)
-  TESTS := $(CUDA_TESTS)
+  # The thread sanitizer takes minutes for whole programs, whose kernels other tests run too.
+  TESTS := $(if $(filter thread,$(SANITIZE)),$(filter-out %.sh,$(CUDA_TESTS)),$(CUDA_TESTS))
 else
   # Python tests read what the library writes; a cross or sanitized build adds nothing to them. Nor to the emulation:
   # that is instrumented by CUDA=emulated.
