@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e4ed0f4430c5a3d59f89d173339949f6a8db3362df45e09a5bd2e10fa2bf27fd
+ * sha256 of the parts: ff5b1f107e898023f037e734c3f7bb7946371bd0b054acdd725e299ed85026e3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -13348,7 +13348,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
            bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
            bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
-                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
+                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
+           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
 }
 
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
@@ -13428,9 +13429,9 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 }
 
 static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
-                                        {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}};
+                                        {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
 const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                           .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 7,
+                           .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 8,
                            .infer = route_infer, .weights = route_weights};
 
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
@@ -22472,6 +22473,8 @@ typedef struct routing {
     const int32_t *table; /* prepared weight of the router: BUDGET: costs, TABLE: paths */
     const int32_t *path_of; /* BUDGET: the path of each variant */
     int32_t variants;       /* BUDGET */
+    bool floored;           /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
+    uint64_t alone;
     int32_t router;
 } routing;
 
@@ -22690,19 +22693,34 @@ static uint64_t budget_weight(int32_t t)
     return t == BUDGET_STEPS ? 0 : (uint64_t)budget_mantissa[t & 7] << (t >> 3);
 }
 
-/* The variant of least cost + price x loss; the lower of equals. */
-static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
+static uint64_t budget_loss_of(const bs_operand *o, int32_t v)
+{
+    return (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
+}
+
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+static int32_t budget_cheapest(const routing *r, const bs_operand *o, uint64_t weight, uint64_t most)
 {
     int32_t best = 0;
     uint64_t best_total = UINT64_MAX;
     for (int32_t v = 0; v < r->variants; v++) {
-        const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
-        const uint64_t cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
+        const uint64_t loss = budget_loss_of(o, v), cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
         const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total)
+        if (total < best_total && loss <= most)
             best = v, best_total = total;
     }
     return best;
+}
+
+/* A floor is for the frame; of one cell it takes FLOOR_CELL times as much (9 dB), or what the budget alone would. */
+#define FLOOR_CELL 8
+static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
+{
+    if (!r->floored)
+        return budget_cheapest(r, o, weight, UINT64_MAX);
+    const uint64_t alone = budget_loss_of(o, budget_cheapest(r, o, r->alone, UINT64_MAX));
+    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) + FLOOR_CELL * (uint64_t)r->desc->floor;
+    return budget_cheapest(r, o, weight, alone > cell ? alone : cell);
 }
 
 /* A patch counts by its area, any other cell as one. */
@@ -22729,11 +22747,11 @@ static uint64_t budget_loss(const routing *r, uint64_t weight)
 }
 
 /* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
- * that cannot be avoided. */
-static uint64_t budget_range(const routing *r, uint64_t *best)
+ * that cannot be avoided. cells: how many there are, by their weights. */
+static uint64_t budget_range(const routing *r, uint64_t *best, uint64_t *cells)
 {
     uint64_t range = 0;
-    *best = 0;
+    *best = *cells = 0;
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         int32_t low = 1 << 24, high = 0;
@@ -22744,6 +22762,7 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
         }
         range += cell_weight(r, row) * (uint64_t)(high - low);
         *best += cell_weight(r, row) * (uint64_t)low;
+        *cells += cell_weight(r, row);
     }
     return range;
 }
@@ -22757,12 +22776,10 @@ static bs_status paths_exist(const routing *r)
     return status;
 }
 
-static int32_t decide_budget(const routing *r)
+/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price rises. */
+static int32_t budget_price(const routing *r, int32_t high, uint64_t allowed)
 {
-    uint64_t best;
-    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
-    const uint64_t allowed = (uint64_t)((double)share * (double)budget_range(r, &best)) + best;
-    int32_t low = 0, high = BUDGET_STEPS; /* the loss falls as the price rises */
+    int32_t low = 0;
     while (low < high) {
         const int32_t middle = (low + high) / 2;
         if (budget_loss(r, budget_weight(middle)) <= allowed)
@@ -22770,12 +22787,28 @@ static int32_t decide_budget(const routing *r)
         else
             low = middle + 1;
     }
+    return low;
+}
+
+static int32_t decide_budget(const routing *r)
+{
+    uint64_t best, cells;
+    routing with = *r;
+    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
+    const uint64_t range = budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
+    const uint64_t unseen = cells * (uint64_t)r->desc->floor;
+    int32_t price = budget_price(r, BUDGET_STEPS, given + best);
+    if (unseen > given) { /* what the budget alone chose stays within reach, so a floor never costs anything */
+        with.floored = true;
+        with.alone = budget_weight(price);
+        price = budget_price(&with, price, unseen + best);
+    }
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
-        const int32_t variant = budget_choice(r, &o, budget_weight(low));
+        const int32_t variant = budget_choice(&with, &o, budget_weight(price));
         choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
     }
-    return low;
+    return price;
 }
 
 /* The price is an output of the graph where something reads it. */
@@ -25017,13 +25050,22 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
         node->params[0] = BS_U16;
 }
 
+/* A budget's floor, when the caller has one of its own. */
+static void replace_floor(bs_model_node *node, int32_t floor)
+{
+    const bs_op *op = bs_op_get(node->op);
+    for (int32_t i = 0; op == &bs_op_route && node->params[0] == BS_ROUTE_BUDGET && i < op->n_fields; i++)
+        if (strcmp(op->fields[i].name, "floor") == 0)
+            node->params[i] = bs_max_i32(floor, 0);
+}
+
 /* The state of replaying: which block comes next. */
 typedef struct model_replay {
     const bs_model *model;
     bs_graph *graph;
     bs_error *error;
     int32_t next_block;
-    int32_t code_bits;
+    int32_t code_bits, floor;
 } model_replay;
 
 static bs_status replay_open_block(model_replay *r)
@@ -25064,6 +25106,8 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
                        r->graph->current_block);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
+    if (r->floor != 0)
+        replace_floor(node, r->floor);
     if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
     bs_graph_check(r->graph, r->error);
@@ -25102,10 +25146,12 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 {
     if (!model || !graph || graph->n_nodes != 1 || graph->n_dims != 0 || graph->n_blocks != 1)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
-    const int32_t bits = desc ? desc->code_bits : 0;
+    const int32_t bits = desc ? desc->code_bits : 0, floor = desc ? desc->floor : 0;
     if (bits != 0 && (bits < 8 || bits > 15))
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
-    model_replay stored = {model, graph, error, 1, bits};
+    if (floor < -1 || floor > 1 << 24)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
+    model_replay stored = {model, graph, error, 1, bits, floor};
     bs_status status = bs_graph_check(graph, error);
     if (status == BS_OK)
         status = build_symbols(model, graph, desc, error);

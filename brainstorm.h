@@ -526,7 +526,10 @@ typedef enum bs_protocol {
                                     path it takes (several may take one that decides the rest by itself, at the price).
                                     The cheapest choice whose losses sum to at most budget x the sum over cells of
                                     (loss of the baseline - best loss), each patch weighted by its area: each
-                                    cell minimises cost + price x loss, at the lowest price that is within it. */
+                                    cell minimises cost + price x loss, at the lowest price that is within it.
+                                    With a `floor` the sum may always reach `floor` a cell, on top of the best losses;
+                                    what one cell adds is then at most 8 x floor, or what the budget alone would take.
+                                    It is one sum: the budget gives nothing more until its share is the larger. */
     BS_ROUTE_CALLBACK,           /* the caller's function, named by `callback`, set in the session */
     BS_PROTOCOL_COUNT
 } bs_protocol;
@@ -540,6 +543,7 @@ typedef struct bs_route_desc {
     int32_t fallback; /* THRESHOLD: path + 1, 0 = nothing. BUDGET: the baseline variant + 1, 0 = the worst */
     int32_t capacity; /* CAPACITY: cells a path. TABLE: keys, 0 = 256. BUDGET: variants */
     int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell, where that is positive and finite */
+    int32_t floor; /* BUDGET: a mean loss that nobody sees, 0 .. 2^24; 0 = none */
 } bs_route_desc;
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
  * BINARY / THRESHOLD: f32 [1] added to the threshold. */
@@ -995,6 +999,7 @@ typedef struct bs_model_build_desc {
     const bs_model_input *inputs;
     int32_t n_inputs;
     int32_t code_bits; /* 9..15: u8 inputs, states and outputs become u16 holding codes of that many bits; 0 or 8: as stored */
+    int32_t floor;     /* of every BUDGET router, as in bs_route_desc, but 0 = as stored, -1 = none */
 } bs_model_build_desc;
 
 /* Replays the stored graph into an empty one. desc may be NULL. On failure the graph is of no use. */

@@ -57,7 +57,7 @@ static bool build(preload_net *net, int32_t sequences, bs_error *error)
         return false;
     const bs_graph_desc room = bs_model_graph_desc(net->model);
     const bs_model_input inputs[] = {{"tokens", 2, {sequences, 1}}, {"lengths", 1, {sequences}}, {"past", 1, {sequences}}};
-    const bs_model_build_desc desc = {inputs, 3, 0};
+    const bs_model_build_desc desc = {.inputs = inputs, .n_inputs = 3};
     net->graph = bs_graph_create(&arena, &room);
     return net->graph && bs_model_build(net->model, net->graph, &desc, error) == BS_OK;
 }

@@ -417,7 +417,7 @@ static int plan(int count, char **words)
     if (usage != EXIT_SUCCESS)
         return usage;
     memset(&l, 0, sizeof l);
-    const bs_model_build_desc build = {o.inputs, o.n_inputs, o.code_bits};
+    const bs_model_build_desc build = {.inputs = o.inputs, .n_inputs = o.n_inputs, .code_bits = o.code_bits};
     const bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) && make_plan(&l, &o.desc, &o.stream, &error);
     if (good)
         print_plan(&l, &o.desc);

@@ -207,13 +207,22 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
         node->params[0] = BS_U16;
 }
 
+/* A budget's floor, when the caller has one of its own. */
+static void replace_floor(bs_model_node *node, int32_t floor)
+{
+    const bs_op *op = bs_op_get(node->op);
+    for (int32_t i = 0; op == &bs_op_route && node->params[0] == BS_ROUTE_BUDGET && i < op->n_fields; i++)
+        if (strcmp(op->fields[i].name, "floor") == 0)
+            node->params[i] = bs_max_i32(floor, 0);
+}
+
 /* The state of replaying: which block comes next. */
 typedef struct model_replay {
     const bs_model *model;
     bs_graph *graph;
     bs_error *error;
     int32_t next_block;
-    int32_t code_bits;
+    int32_t code_bits, floor;
 } model_replay;
 
 static bs_status replay_open_block(model_replay *r)
@@ -254,6 +263,8 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
                        r->graph->current_block);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
+    if (r->floor != 0)
+        replace_floor(node, r->floor);
     if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
     bs_graph_check(r->graph, r->error);
@@ -292,10 +303,12 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 {
     if (!model || !graph || graph->n_nodes != 1 || graph->n_dims != 0 || graph->n_blocks != 1)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
-    const int32_t bits = desc ? desc->code_bits : 0;
+    const int32_t bits = desc ? desc->code_bits : 0, floor = desc ? desc->floor : 0;
     if (bits != 0 && (bits < 8 || bits > 15))
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
-    model_replay stored = {model, graph, error, 1, bits};
+    if (floor < -1 || floor > 1 << 24)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
+    model_replay stored = {model, graph, error, 1, bits, floor};
     bs_status status = bs_graph_check(graph, error);
     if (status == BS_OK)
         status = build_symbols(model, graph, desc, error);

@@ -15,6 +15,8 @@ typedef struct routing {
     const int32_t *table; /* prepared weight of the router: BUDGET: costs, TABLE: paths */
     const int32_t *path_of; /* BUDGET: the path of each variant */
     int32_t variants;       /* BUDGET */
+    bool floored;           /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
+    uint64_t alone;
     int32_t router;
 } routing;
 
@@ -233,19 +235,34 @@ static uint64_t budget_weight(int32_t t)
     return t == BUDGET_STEPS ? 0 : (uint64_t)budget_mantissa[t & 7] << (t >> 3);
 }
 
-/* The variant of least cost + price x loss; the lower of equals. */
-static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
+static uint64_t budget_loss_of(const bs_operand *o, int32_t v)
+{
+    return (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
+}
+
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+static int32_t budget_cheapest(const routing *r, const bs_operand *o, uint64_t weight, uint64_t most)
 {
     int32_t best = 0;
     uint64_t best_total = UINT64_MAX;
     for (int32_t v = 0; v < r->variants; v++) {
-        const uint64_t loss = (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
-        const uint64_t cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
+        const uint64_t loss = budget_loss_of(o, v), cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
         const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total)
+        if (total < best_total && loss <= most)
             best = v, best_total = total;
     }
     return best;
+}
+
+/* A floor is for the frame; of one cell it takes FLOOR_CELL times as much (9 dB), or what the budget alone would. */
+#define FLOOR_CELL 8
+static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
+{
+    if (!r->floored)
+        return budget_cheapest(r, o, weight, UINT64_MAX);
+    const uint64_t alone = budget_loss_of(o, budget_cheapest(r, o, r->alone, UINT64_MAX));
+    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) + FLOOR_CELL * (uint64_t)r->desc->floor;
+    return budget_cheapest(r, o, weight, alone > cell ? alone : cell);
 }
 
 /* A patch counts by its area, any other cell as one. */
@@ -272,11 +289,11 @@ static uint64_t budget_loss(const routing *r, uint64_t weight)
 }
 
 /* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
- * that cannot be avoided. */
-static uint64_t budget_range(const routing *r, uint64_t *best)
+ * that cannot be avoided. cells: how many there are, by their weights. */
+static uint64_t budget_range(const routing *r, uint64_t *best, uint64_t *cells)
 {
     uint64_t range = 0;
-    *best = 0;
+    *best = *cells = 0;
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
         int32_t low = 1 << 24, high = 0;
@@ -287,6 +304,7 @@ static uint64_t budget_range(const routing *r, uint64_t *best)
         }
         range += cell_weight(r, row) * (uint64_t)(high - low);
         *best += cell_weight(r, row) * (uint64_t)low;
+        *cells += cell_weight(r, row);
     }
     return range;
 }
@@ -300,12 +318,10 @@ static bs_status paths_exist(const routing *r)
     return status;
 }
 
-static int32_t decide_budget(const routing *r)
+/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price rises. */
+static int32_t budget_price(const routing *r, int32_t high, uint64_t allowed)
 {
-    uint64_t best;
-    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
-    const uint64_t allowed = (uint64_t)((double)share * (double)budget_range(r, &best)) + best;
-    int32_t low = 0, high = BUDGET_STEPS; /* the loss falls as the price rises */
+    int32_t low = 0;
     while (low < high) {
         const int32_t middle = (low + high) / 2;
         if (budget_loss(r, budget_weight(middle)) <= allowed)
@@ -313,12 +329,28 @@ static int32_t decide_budget(const routing *r)
         else
             low = middle + 1;
     }
+    return low;
+}
+
+static int32_t decide_budget(const routing *r)
+{
+    uint64_t best, cells;
+    routing with = *r;
+    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
+    const uint64_t range = budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
+    const uint64_t unseen = cells * (uint64_t)r->desc->floor;
+    int32_t price = budget_price(r, BUDGET_STEPS, given + best);
+    if (unseen > given) { /* what the budget alone chose stays within reach, so a floor never costs anything */
+        with.floored = true;
+        with.alone = budget_weight(price);
+        price = budget_price(&with, price, unseen + best);
+    }
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_operand o = score_row(r, row);
-        const int32_t variant = budget_choice(r, &o, budget_weight(low));
+        const int32_t variant = budget_choice(&with, &o, budget_weight(price));
         choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
     }
-    return low;
+    return price;
 }
 
 /* The price is an output of the graph where something reads it. */

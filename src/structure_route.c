@@ -42,7 +42,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
            bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
            bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
-                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX);
+                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
+           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
 }
 
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
@@ -122,9 +123,9 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 }
 
 static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
-                                        {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}};
+                                        {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
 const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                           .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 7,
+                           .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 8,
                            .infer = route_infer, .weights = route_weights};
 
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)

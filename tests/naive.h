@@ -562,26 +562,55 @@ static inline double naive_area(const naive *n, int32_t domain, int32_t row)
 static inline int32_t naive_variants(const bs_route_desc *d) { return d->capacity ? d->capacity : d->paths; }
 
 /* 2^(step / 8 - 12), in the library's fixed point: 256 stands for 2^-12 ... and the last step for "whatever it costs". */
-static inline int32_t naive_budget_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step)
+static inline int32_t naive_budget_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step, double most)
 {
     static const double mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470};
-    int32_t best = 0;
-    for (int32_t p = 1; p < naive_variants(d); p++) {
-        const double cost_p = naive_weight(n, d->name, "cost", p), cost_best = naive_weight(n, d->name, "cost", best);
+    int32_t best = -1;
+    for (int32_t p = 0; p < naive_variants(d); p++) {
+        if (loss[p] > most)
+            continue;
+        const double cost_p = naive_weight(n, d->name, "cost", p), cost_best = best < 0 ? 0 : naive_weight(n, d->name, "cost", best);
         const double price = ldexp(mantissa[step & 7], (step >> 3) - 20);
-        const bool cheaper = cost_p + price * loss[p] < cost_best + price * loss[best];
-        const bool better = loss[p] < loss[best] || (loss[p] == loss[best] && cost_p < cost_best);
+        const bool cheaper = best < 0 || cost_p + price * loss[p] < cost_best + price * loss[best];
+        const bool better = best < 0 || loss[p] < loss[best] || (loss[p] == loss[best] && cost_p < cost_best);
         best = (step == 200 ? better : cheaper) ? p : best;
     }
     return best;
+}
+
+/* alone: the step at which the budget is kept without a floor, -1 where that is what is sought. With a floor a cell loses at
+ * most eight times as much, or as much as then. */
+static inline int32_t naive_floor_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step, int32_t alone)
+{
+    if (alone < 0)
+        return naive_budget_choice(n, d, loss, step, INFINITY);
+    double least = INFINITY;
+    for (int32_t p = 0; p < naive_variants(d); p++)
+        least = fmin(least, loss[p]);
+    return naive_budget_choice(n, d, loss, step, fmax(least + 8.0 * d->floor, loss[naive_budget_choice(n, d, loss, alone, INFINITY)]));
+}
+
+/* The first step, from the lowest price upwards, whose losses are allowed. */
+static inline int32_t naive_budget_step(const naive *n, const bs_router_info *info, double allowed, int32_t alone)
+{
+    double loss = INFINITY;
+    int32_t step = -1;
+    while (loss > allowed && step < 200) {
+        loss = 0;
+        step++;
+        for (int32_t r = 0; r < n->rows[info->domain]; r++)
+            if (n->present[info->domain][r])
+                loss += naive_area(n, info->domain, r) *
+                        n->cell[info->score][r][naive_floor_choice(n, info->desc, n->cell[info->score][r], step, alone)];
+    }
+    return step;
 }
 
 static inline void naive_budget(naive *n, int32_t router, double share)
 {
     const bs_router_info *info = &n->g->routers[router];
     const bs_route_desc *d = info->desc;
-    double allowed = 0, unavoidable = 0, loss = INFINITY;
-    int32_t step = -1;
+    double given = 0, unseen = 0, unavoidable = 0;
     for (int32_t r = 0; r < n->rows[info->domain]; r++) {
         const double *score = n->cell[info->score][r];
         double low = INFINITY, high = 0;
@@ -592,21 +621,16 @@ static inline void naive_budget(naive *n, int32_t router, double share)
             if (d->fallback == 0 || d->fallback == p + 1)
                 high = score[p] > high ? score[p] : high;
         }
-        allowed += naive_area(n, info->domain, r) * (high - low);
+        given += naive_area(n, info->domain, r) * (high - low);
+        unseen += naive_area(n, info->domain, r) * d->floor;
         unavoidable += naive_area(n, info->domain, r) * low;
     }
-    allowed = floor(allowed * (share < 0 ? 0 : share > 1 ? 1 : share)) + unavoidable;
-    while (loss > allowed && step < 200) { /* from the lowest price upwards */
-        loss = 0;
-        step++;
-        for (int32_t r = 0; r < n->rows[info->domain]; r++)
-            if (n->present[info->domain][r])
-                loss += naive_area(n, info->domain, r) *
-                        n->cell[info->score][r][naive_budget_choice(n, d, n->cell[info->score][r], step)];
-    }
+    given = floor(given * (share < 0 ? 0 : share > 1 ? 1 : share));
+    const int32_t without = naive_budget_step(n, info, given + unavoidable, -1), alone = unseen > given ? without : -1;
+    const int32_t step = alone < 0 ? without : naive_budget_step(n, info, unseen + unavoidable, alone);
     for (int32_t r = 0; r < n->rows[info->domain]; r++) {
         const double *score = n->cell[info->score][r];
-        const int32_t variant = n->present[info->domain][r] ? naive_budget_choice(n, d, score, step) : 0;
+        const int32_t variant = n->present[info->domain][r] ? naive_floor_choice(n, d, score, step, alone) : 0;
         if (n->present[info->domain][r])
             naive_choose(&n->choice[router][r], (int32_t)naive_weight(n, d->name, "path", variant), score[variant]);
     }

@@ -406,6 +406,7 @@ static inline void rg_add_router(random_graph *rg, bs_value x)
         const int32_t variants = 1 + check_below(5);
         d.capacity = variants == d.paths ? 0 : variants;
         d.fallback = check_below((variants < d.paths ? variants : d.paths) + 1);
+        d.floor = rg_flip(50) ? 0 : check_below(20);
         net_add_ints(rg->weights, rg_name(rg, "r", number, "cost"), variants, rg_ints(rg, 40));
         net_add_ints(rg->weights, rg_name(rg, "r", number, "path"), variants, rg_ints(rg, d.paths));
     }

@@ -73,6 +73,7 @@ static trial random_trial(int32_t protocol, bs_dtype dtype, int32_t rows)
         const int32_t variants = dice(2) ? 0 : 1 + dice(6), all = variants ? variants : t.d.paths;
         t.d.capacity = variants;
         t.d.fallback = dice((all < t.d.paths ? all : t.d.paths) + 1);
+        t.d.floor = dice(2) ? 0 : dice(t.ties ? 100 : 1 << 23);
     }
     t.width = score_width(&t.d);
     return t;

@@ -62,7 +62,7 @@ def routed(g, cells, budget):
     features = g.patch_features(cells, buckets=32)
     table = g.constant("losses", np.arange(32 * 3, dtype=np.int32).reshape(32, 3))
     losses = g.reshape(g.gather_rows(table, g.slice(features, axis=0, start=0, length=1)), [3])
-    router = g.route(losses, "budget", "budget", 3, knob=budget, cost=[1, 5, 9])
+    router = g.route(losses, "budget", "budget", 3, knob=budget, cost=[1, 5, 9], floor=7)
     outs = [None]
     for path in (1, 2):
         with g.branch(router, path, f"path{path}", cells) as x:
@@ -198,6 +198,26 @@ def test_opset(path, folder):
            f"{opset_of(path)} and {opset_of(old)}")
     status, text = brainstorm("inspect", old)
     report("files of the first op set are read", status == 0, text)
+
+
+def test_floor(path, folder):
+    """Files that do not know of a floor have none."""
+    status, text = brainstorm("inspect", path)
+    report("a router keeps its floor in a file", status == 0 and "floor 7" in text, text)
+    older, g = os.path.join(folder, "older.gguf"), everything()
+    for node in g.nodes:
+        if node.op == "route":
+            node.params.pop()
+    g.write(older)
+    status, text = brainstorm("inspect", older)
+    report("files without a floor are read", status == 0 and "floor" not in text, text)
+
+
+def test_read_weights(path, g):
+    read = bm.read_weights(path)
+    stored = {name: array for block in g.blocks for name, array, _ in block.weights}
+    same = list(read) == list(stored) and all(read[n].dtype == a.dtype and np.array_equal(read[n], a) for n, a in stored.items())
+    report("weights can be read back", same, "they differ")
 
 
 def test_weights(g, tensors):
@@ -341,6 +361,8 @@ def main():
         test_library_reads(path, g)
         tensors = test_package_reads(path, g)
         test_weights(g, tensors)
+        test_floor(path, folder)
+        test_read_weights(path, g)
         test_heads(path, g, tensors)
         test_opset(path, folder)
         test_repeatable(path, g, folder)

@@ -315,6 +315,8 @@ static void test_builds(void)
     static const struct { bs_model_build_desc desc; bs_model_input input; bs_status status; const char *text; } wrong[] = {
         {{.code_bits = 16}, {0}, BS_ERROR_ARGUMENT, "bs_model_build: 16 bits a code, expected 0 or 8 .. 15"},
         {{.code_bits = 7}, {0}, BS_ERROR_ARGUMENT, "bs_model_build: 7 bits a code, expected 0 or 8 .. 15"},
+        {{.floor = -2}, {0}, BS_ERROR_ARGUMENT, "bs_model_build: a floor of -2, expected -1 .. 16777216"},
+        {{.floor = (1 << 24) + 1}, {0}, BS_ERROR_ARGUMENT, "bs_model_build: a floor of 16777217, expected -1 .. 16777216"},
         {{.n_inputs = 1}, {0}, BS_ERROR_ARGUMENT, "memory: bs_model_build_desc.inputs: an input without a name"},
         {{.n_inputs = 1}, {"picture", 3, {1, 8, 8}}, BS_ERROR_ARGUMENT, "memory: the model has no input \"picture\""},
         {{.n_inputs = 1}, {"frame", 2, {8, 8}}, BS_ERROR_SHAPE, "memory: input \"frame\": its rank is 2, expected 3"},

@@ -327,6 +327,12 @@ static void rows_of_route(void)
     WRONG(
         BS_ERROR_ARGUMENT, "route \"r\": fallback is 2, expected 0 .. 1",
         bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 1, .fallback = 2}));
+    WRONG(BS_ERROR_ARGUMENT, "route \"r\": floor is -1, expected 0 .. 16777216",
+          bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 1, .protocol = BS_ROUTE_BUDGET, .floor = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "route \"r\": floor is 16777217, expected 0 .. 16777216",
+          bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 1, .protocol = BS_ROUTE_BUDGET, .floor = (1 << 24) + 1}));
+    WRONG(BS_ERROR_ARGUMENT, "route \"r\": floor is 1, expected 0",
+          bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .floor = 1}));
     WRONG(BS_ERROR_SHAPE, "route \"r\": scores are i32 [1], budget takes i32 [3]",
           bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 3}));
     WRONG(BS_ERROR_SHAPE, "route \"r\": scores are f32 [2], label takes i32 [1]",

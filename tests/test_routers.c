@@ -80,6 +80,7 @@ static trial random_trial(bs_protocol protocol, bs_dtype dtype)
         const int32_t variants = rg_flip(50) ? 0 : 1 + check_below(6), all = variants ? variants : t.d.paths;
         t.d.capacity = variants;
         t.d.fallback = check_below((all < t.d.paths ? all : t.d.paths) + 1);
+        t.d.floor = rg_flip(50) ? 0 : check_below(t.fill == FILL_LARGE ? 1 << 20 : 100);
     }
     for (int32_t i = 0; i < BS_MAX_PATHS; i++) {
         t.ints[0][i] = protocol == BS_ROUTE_TABLE ? check_below(t.d.paths) : check_below(rg_flip(20) ? 1 << 24 : 100);
@@ -566,21 +567,28 @@ static budget budget_of(const double *losses, const int32_t *cost, const double 
     return b;
 }
 
-/* All 3^6 choices: the one that was made keeps to the budget, and none that loses as little is cheaper. */
-static bool budget_holds(const double *losses, const int32_t *cost, const double *area, double share, int32_t code)
+/* All 3^6 choices: the one that was made keeps to the budget, or to the floor where that gives more; and none that loses as
+ * little is cheaper, of those where no cell loses eight times the floor. */
+static bool budget_holds(const double *losses, const int32_t *cost, const double *area, double share, int32_t each, int32_t code)
 {
-    double allowed = 0;
+    double given = 0, unseen = 0, unavoidable = 0, least[CELLS];
     for (int32_t c = 0; c < CELLS; c++) {
         const double *l = &losses[c * VARIANTS];
         const double low = fmin(l[0], fmin(l[1], l[2])), high = fmax(l[0], fmax(l[1], l[2]));
-        allowed += area[c] * (low + share * (high - low));
+        given += area[c] * share * (high - low);
+        unseen += area[c] * each;
+        unavoidable += area[c] * low;
+        least[c] = low;
     }
     const budget made = budget_of(losses, cost, area, code);
-    if (made.loss > allowed)
+    if (made.loss > unavoidable + fmax(floor(given), unseen))
         return false;
     for (int32_t other = 0; other < 729; other++) {
         const budget b = budget_of(losses, cost, area, other);
-        if (b.loss <= made.loss && b.cost < made.cost)
+        bool within = true;
+        for (int32_t c = 0, rest = other; c < CELLS; c++, rest /= VARIANTS)
+            within = within && losses[c * VARIANTS + rest % VARIANTS] <= least[c] + 8 * each;
+        if (b.loss <= made.loss && b.cost < made.cost && (within || unseen <= floor(given)))
             return false;
     }
     return true;
@@ -589,13 +597,14 @@ static bool budget_holds(const double *losses, const int32_t *cost, const double
 static void test_budget(void)
 {
     enum { ROUNDS = 60 };
-    int32_t wrong = 0, cheaper = 0, dearer = 0, steep = 0;
+    int32_t wrong = 0, cheaper = 0, dearer = 0, steep = 0, given = 0;
     for (int32_t i = 0; i < ROUNDS; i++) {
         const bool is_steep =
             i % 6 == 5; /* losses so small beside the costs that no price of the grid is high enough */
         trial t = random_trial(BS_ROUTE_BUDGET, BS_I32);
         t.d.paths = t.width = VARIANTS;
         t.d.capacity = t.d.fallback = 0;
+        t.d.floor = i % 3 ? 0 : 1 + check_below(8);
         t.patches = i % 2 == 0;
         t.knob = true;
         t.rows = CELLS;
@@ -623,7 +632,8 @@ static void test_budget(void)
                 code = code * VARIANTS + went.chosen[c];
             const double *area = t.patches ? patch_area : one;
             const budget made = budget_of(losses, t.ints[0], area, code);
-            wrong += !budget_holds(losses, t.ints[0], area, share / 8.0, code);
+            wrong += !budget_holds(losses, t.ints[0], area, share / 8.0, t.d.floor, code);
+            given += share == 0 && t.d.floor > 0 && !budget_holds(losses, t.ints[0], area, 0, 0, code);
             dearer += made.cost > last_cost;
             cheaper += made.cost < last_cost && share > 0;
             steep += is_steep;
@@ -631,10 +641,46 @@ static void test_budget(void)
         }
         bs_session_close(r.session);
     }
-    check(wrong == 0 && steep > 0,
-          "a budget is kept, and no choice that loses as little is cheaper (brute force over %d choices) %s", 729,
+    check(wrong == 0 && steep > 0 && given > ROUNDS / 6,
+          "a budget is kept, or a floor that gives more, and no choice that loses as little is cheaper (brute force over %d choices) %s", 729,
           wrong ? a.why : "");
     check(dearer == 0 && cheaper > ROUNDS, "a larger budget never costs more");
+}
+
+/* One cell of forty with something to lose, a floor of 1: together they would allow 40. */
+static void test_floor_of_a_cell(void)
+{
+    static const struct { double share; int32_t path; const char *what; } rows[] = {
+        {0, 1, "a floor takes eight times as much of one cell, however much the others leave"},
+        {1, 0, "and what the budget alone would take"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        trial t = random_trial(BS_ROUTE_BUDGET, BS_I32);
+        t.d.paths = t.width = VARIANTS;
+        t.d.capacity = t.d.fallback = 0;
+        t.d.floor = 1;
+        t.patches = false;
+        t.knob = true;
+        t.rows = 40;
+        for (int32_t v = 0; v < VARIANTS; v++)
+            t.ints[0][v] = 1 + 4 * v, t.ints[1][v] = v;
+        const bs_plan_desc desc = {.threads = 1};
+        const int64_t extent[3] = {t.rows, 1, 1};
+        rig r;
+        int64_t count;
+        if (!trial_open(&r, trial_graph(&t), &t, &desc))
+            continue;
+        against_inputs(&a, r.plan->graph, &weights.table, &desc, extent);
+        double *losses = source_data("scores", &count), *knob = source_data("knob", &count);
+        for (int32_t k = 0; k < t.rows * VARIANTS; k++)
+            losses[k] = k == 7 * VARIANTS ? 20 : k == 7 * VARIANTS + 1 ? 3 : 0;
+        *knob = rows[i].share;
+        const bool same = against_run(&a, r.session);
+        bs_decision went;
+        bs_decision_get(r.session, r.plan->graph->routers[1].desc->name, &went);
+        check(same && went.chosen[7] == rows[i].path && went.chosen[8] == 0, "%s %s", rows[i].what, same ? "" : a.why);
+        bs_session_close(r.session);
+    }
 }
 
 /* ---------------------------------------------------------------------------------------------------------- capacity */
@@ -815,6 +861,7 @@ int main(int argc, char **argv)
     test_nested();
     test_wide_below();
     test_budget();
+    test_floor_of_a_cell();
     test_capacity_scales();
     test_experts();
     return check_end();

@@ -42,6 +42,7 @@ typedef struct steer {
 #define TABLE {.protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 4}
 #define CAPACITY {.protocol = BS_ROUTE_CAPACITY, .paths = 3, .capacity = 4}
 #define BUDGET {.protocol = BS_ROUTE_BUDGET, .paths = 3}
+#define FLOOR(n) {.protocol = BS_ROUTE_BUDGET, .paths = 3, .floor = (n)}
 #define CALLBACK {.protocol = BS_ROUTE_CALLBACK, .paths = 3}
 
 static const steer rows[] = {
@@ -111,6 +112,13 @@ static const steer rows[] = {
     {"equal losses, no budget: the cheapest", BUDGET, true, {10, 10, 10}, 0, {0, NONE}, NULL, {10}, true},
     {"negative losses count as 0", BUDGET, true, {-5, INT32_MIN, 0}, 0, {0, NONE}, NULL, {0}, true},
     {"losses beyond 2^24 count as that", BUDGET, true, {INT32_MAX, 1 << 24, (1 << 24) + 1}, 0, {0, NONE}, NULL, {1 << 24}, true},
+    {"a floor of five cells that is less than the next variant loses", FLOOR(1), true, {40, 20, 10}, 0, {2, NONE}, NULL, {10}, true},
+    {"one of as much", FLOOR(2), true, {40, 20, 10}, 0, {1, NONE}, NULL, {20}, true},
+    {"a floor of all", FLOOR(6), true, {40, 20, 10}, 0, {0, NONE}, NULL, {40}, true},
+    {"the largest floor, at the lowest price", FLOOR(1 << 24), true, {INT32_MAX, 20, 10}, 0, {1, NONE}, NULL, {20}, true},
+    {"a floor and a budget are not added up", FLOOR(3), true, {31, 20, 10}, 0.7, {1, NONE}, NULL, {20}, true},
+    {"a floor below the budget", FLOOR(1), true, {40, 20, 10}, 0.5, {1, NONE}, NULL, {20}, true},
+    {"a budget below the floor", FLOOR(6), true, {40, 20, 10}, 0.5, {0, NONE}, NULL, {40}, true},
     {"the last path", CALLBACK, false, {2, 0, 0}, 0, {2, NONE}, NULL, {1}, true},
     {"no path", CALLBACK, false, {-1, 0, 0}, 0, {NONE, NONE}, NULL, {0}, false},
     {"-2", CALLBACK, false, {-2, 0, 0}, 0, {0, 0}, "cell 3: the callback chose -2, expected 0 .. 2", {0}, false},

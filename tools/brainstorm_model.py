@@ -56,7 +56,7 @@ _ROUTER = "router path"
 OPS = {
     "input": (_SOURCE, 1), "state": (_SOURCE, 1), "state_write": ("", 0), "output": ("", 0),
     "patches": ("size like", 1), "assemble": ("", 1), "rows": ("", 1), "collect": ("", 1),
-    "route": ("protocol paths k threshold~ fallback capacity normalise", 0),
+    "route": ("protocol paths k threshold~ fallback capacity normalise floor", 0),
     "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
     "look_ahead": ("", 0),
     "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~", 1),
@@ -180,6 +180,25 @@ def _stored(name, array):
         raise ValueError(f"weight {name} is not finite")
     array = array.reshape(array.shape or (1,))
     return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
+
+
+def read_weights(path):
+    """{name: array} of a model file."""
+    import gguf
+
+    reader = gguf.GGUFReader(path)
+    def entries(key):
+        field = reader.fields[f"brainstorm.{key}"]
+        return [field.parts[i] for i in field.data]
+
+    stored = {number: dtype for dtype, name in _STORED.items() for number in [DTYPES[name]]}
+    tensors, dims, weights = [int(n[0]) for n in entries("block.tensor")], entries("weight.dims"), {}
+    for name, block, dtype, rank, offset in zip(*(entries(f"weight.{k}") for k in ("name", "block", "dtype", "rank", "offset"))):
+        shape, dims = [int(n[0]) for n in dims[:rank[0]]], dims[rank[0]:]
+        record = np.asarray(reader.tensors[tensors[block[0]]].data).view(np.uint8).ravel()[int(offset[0]):]
+        kind = stored[int(dtype[0])]
+        weights[bytes(name).decode()] = record[:int(np.prod(shape)) * kind.itemsize].view(kind).reshape(shape).copy()
+    return weights
 
 
 class Graph:
@@ -308,7 +327,7 @@ class Graph:
         self.node("state_append", [state, value, past])
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
-              cost=None, table=None, path=None):
+              floor=0, cost=None, table=None, path=None):
         """cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table" (sets capacity to the number of keys)."""
         if table is not None:
             table = np.asarray(table, np.int32)
@@ -319,7 +338,7 @@ class Graph:
             capacity = cost.size
         self.node("route", [score] if knob is None else [score, knob], name, {"cost": cost, "path": path, "table": table},
                   protocol=_number(PROTOCOLS, protocol, "protocol"), paths=paths, k=k, threshold=threshold,
-                  fallback=fallback, capacity=capacity, normalise=normalise)
+                  fallback=fallback, capacity=capacity, normalise=normalise, floor=floor)
         self.n_routers += 1
         return Router(self, self.n_routers, paths, score)
 

@@ -69,7 +69,7 @@ static bool graph_build(text_model *m, const text_options *o, const stream_tools
         return fail(m, BS_ERROR_ARENA, "the model's graph is too large");
     const int64_t sequences = m->sequences;
     const bs_model_input inputs[] = {{"tokens", 2, {sequences * m->rows_most, 1}}, {"lengths", 1, {sequences}}, {"past", 1, {sequences}}};
-    const bs_model_build_desc desc = {inputs, 3, 0};
+    const bs_model_build_desc desc = {.inputs = inputs, .n_inputs = 3};
     return bs_model_build(m->model, m->graph, &desc, &m->error) == BS_OK;
 }
 

@@ -18,7 +18,8 @@ enum {
     BS_CU_ROUTE_ROWS = 1024,  /* up to so many, one block does it all */
     BS_CU_ROUTE_STAGE = 4864, /* words of scores that are staged in shared memory */
     BS_CU_ROUTE_SORT = 2048,  /* rows that are sorted in shared memory */
-    BS_CU_BUDGET_STEPS = 200
+    BS_CU_BUDGET_STEPS = 200,
+    BS_CU_FLOOR_CELL = 8
 };
 
 /* What a step of a router knows: p, by number. */
@@ -36,7 +37,8 @@ enum {
     BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
     BS_CU_P_SIZE,     /* of its cells; */
     BS_CU_P_HEIGHT,   /* of its frame */
-    BS_CU_P_FRAME_WIDTH
+    BS_CU_P_FRAME_WIDTH,
+    BS_CU_P_FLOOR /* BUDGET */
 };
 
 /* ------------------------------------------------------------------------------------------------ describe */
@@ -64,6 +66,7 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_P_NORMALISE].i = d->normalise;
     s->p[BS_CU_P_THRESHOLD].f = d->threshold;
     s->p[BS_CU_P_FORCED].i = plan->forced;
+    s->p[BS_CU_P_FLOOR].i = d->floor;
     s->p[BS_CU_P_LARGE].i = large;
     s->p[BS_CU_P_PATCHES].i = -1;
     if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
@@ -121,6 +124,8 @@ struct bs_cu_router {
     uint32_t *stage;
     int32_t rows;
     float knob;
+    bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
+    uint64_t alone;
 };
 
 __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
@@ -134,6 +139,8 @@ __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_dev
     r.stage = reinterpret_cast<uint32_t *>(t.workspace + BS_CU_ROUTING_BYTES);
     r.rows = min(bs_cu_count(t, s->domain), t.program->decision[s->router].rows);
     r.knob = 0.0f;
+    r.floored = false;
+    r.alone = 0;
     if (s->p[BS_CU_P_KNOB].i) {
         const bs_device_operand *knob = bs_cu_in(t, s, 1);
         r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
@@ -591,8 +598,8 @@ __device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
     return min(max(l.data[(int64_t)v * l.stride], 0), 1 << 24);
 }
 
-/* The variant of least cost + price x loss; the lower of equals. */
-__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight, uint64_t most)
 {
     const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)), variants = r.s->p[BS_CU_P_CAPACITY].i;
     int32_t best = 0;
@@ -600,10 +607,21 @@ __device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu
     for (int32_t v = 0; v < variants; v++) {
         const uint64_t loss = (uint64_t)bs_cu_loss(l, v), cost = (uint64_t)min(max(costs[v], 0), 1 << 24);
         const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total)
+        if (total < best_total && loss <= most)
             best = v, best_total = total;
     }
     return best;
+}
+
+/* A floor is for the frame; of one cell it takes so many times as much, or what the budget alone would. */
+__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
+{
+    if (!r.floored)
+        return bs_cu_budget_cheapest(r, l, weight, UINT64_MAX);
+    const uint64_t alone = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, r.alone, UINT64_MAX));
+    const uint64_t least = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, 0, UINT64_MAX));
+    const uint64_t cell = least + BS_CU_FLOOR_CELL * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
+    return bs_cu_budget_cheapest(r, l, weight, alone > cell ? alone : cell);
 }
 
 /* A patch counts by its area, any other cell as one. */
@@ -627,11 +645,11 @@ __device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t wei
 }
 
 /* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses that
- * cannot be avoided. */
-__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best)
+ * cannot be avoided. cells: how many there are, by their weights. */
+__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best, uint64_t *cells)
 {
     const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
-    uint64_t range = 0, least = 0;
+    uint64_t range = 0, least = 0, count = 0;
     for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
         const bs_cu_losses l = bs_cu_losses_of(r, row);
         int32_t low = 1 << 24, high = 0;
@@ -642,9 +660,25 @@ __device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *b
         }
         range += bs_cu_cell_weight(r, row) * (uint64_t)(int64_t)(high - low);
         least += bs_cu_cell_weight(r, row) * (uint64_t)low;
+        count += bs_cu_cell_weight(r, row);
     }
     *best = bs_cu_sum_threads(r.shared, least);
+    *cells = bs_cu_sum_threads(r.shared, count);
     return bs_cu_sum_threads(r.shared, range);
+}
+
+/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. */
+__device__ inline int32_t bs_cu_budget_price(const bs_cu_router &r, int32_t high, uint64_t allowed)
+{
+    int32_t low = 0;
+    while (low < high) {
+        const int32_t middle = (low + high) / 2;
+        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
 }
 
 /* The smallest price whose losses fit. All threads; whether the tables make sense. */
@@ -653,29 +687,29 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
     const int32_t *path_of = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s) + r.s->p[BS_CU_P_PATHS_AT].i);
     const float share = r.knob < 0.0f ? 0.0f : r.knob > 1.0f ? 1.0f : r.knob;
-    int32_t low = 0, high = BS_CU_BUDGET_STEPS; /* the loss falls as the price rises */
-    uint64_t best;
+    uint64_t best, cells;
+    bs_cu_router with = r;
     for (int32_t v = 0; v < variants; v++) /* weights come from a file */
         if (path_of[v] < 0 || path_of[v] >= r.d.paths)
             return false;
     if (r.rows <= BS_CU_ROUTE_STAGE / pitch)
         bs_cu_stage_scores(r, 0, r.rows, pitch);
     __syncthreads();
-    const uint64_t range = bs_cu_budget_range(r, &best), allowed = (uint64_t)((double)share * (double)range) + best;
-    while (low < high) {
-        const int32_t middle = (low + high) / 2;
-        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
-            high = middle;
-        else
-            low = middle + 1;
+    const uint64_t range = bs_cu_budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
+    const uint64_t unseen = cells * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
+    int32_t price = bs_cu_budget_price(r, BS_CU_BUDGET_STEPS, given + best);
+    if (unseen > given) {
+        with.floored = true;
+        with.alone = bs_cu_budget_weight(price);
+        price = bs_cu_budget_price(with, price, unseen + best);
     }
     for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
         const bs_cu_losses l = bs_cu_losses_of(r, row);
-        const int32_t variant = bs_cu_budget_choice(r, l, bs_cu_budget_weight(low));
+        const int32_t variant = bs_cu_budget_choice(with, l, bs_cu_budget_weight(price));
         bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
     }
     if (threadIdx.x == 0)
-        *r.d.price = 12.0f - (float)low / 8.0f;
+        *r.d.price = 12.0f - (float)price / 8.0f;
     return true;
 }
 

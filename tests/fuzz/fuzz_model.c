@@ -79,7 +79,7 @@ static bs_graph *build_small(const bs_model *model, const bs_graph *large, fuzz_
 {
     static int64_t extent[BS_MAX_DIMS];
     bs_model_input inputs[16];
-    bs_model_build_desc desc = {inputs, 0, fuzz_flip(o, 40) ? 8 + fuzz_below(o, 9) : 0};
+    bs_model_build_desc desc = {.inputs = inputs, .code_bits = fuzz_flip(o, 40) ? 8 + fuzz_below(o, 9) : 0};
     const int32_t most = 1 + fuzz_below(o, 40);
     fuzz_extents(large, o, most, extent);
     for (int32_t n = 1; n < large->n_nodes && desc.n_inputs < 16; n++) {
