@@ -1,11 +1,13 @@
 /* Promises of the main job with the shipped models: a forced route is the untiled net, seams do not show, memory is what
- * was planned and little, leaving early is cheap.
+ * was planned and little, leaving early is cheap, what nobody sees is not paid for.
  *
  *     test_super_resolution [MODEL HALF.y4m FULL.y4m]    measures the seams of a clip instead of a drawn frame
  */
 #include "check.h"
 
+#include "graph.h"
 #include "picture.h"
+#include "quality.h"
 #include "upscaler.h"
 #include "y4m.h"
 
@@ -178,6 +180,87 @@ static void seams_do_not_show(const char *model)
           (long long)s.samples, ratio);
 }
 
+/* ------------------------------------------------------------------------------------------------- floor */
+
+/* The router counts losses, people decibels; -1 dB is what the model was written with. */
+static void floor_is_of_the_caller(const char *model)
+{
+    static const struct { double db; int32_t loss; } rows[] = {{-1, 10}, {55, 10}, {0, 0}, {30, 3329}, {50, 33}, {60, 3}, {65, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        upscaler u;
+        video_options o = options_of(model, ROUTE_AUTO, 0, BS_CONV_AUTO);
+        o.floor = rows[i].db;
+        const bool ok = upscaler_open(&u, &o, LOW_W, LOW_H, 8);
+        const int32_t loss = ok ? u.graph->routers[1].desc->floor : -1;
+        check(ok && loss == rows[i].loss, "a floor of %.0f dB is a loss of %d", rows[i].db, loss);
+        upscaler_close(&u);
+    }
+}
+
+/* Faint waves: every net makes the same of them, and a relative budget pays for the difference. */
+static void draw_faint(int phase)
+{
+    for (int i = 0; i < LOW_W * LOW_H; i++)
+        half[i] = (uint8_t)(110 + 6 * sin(0.21 * (i % LOW_W + phase)) + 5 * cos(0.19 * (i / LOW_W - phase)) + 0.5);
+}
+
+static double least_psnr(const uint8_t *a, const uint8_t *b)
+{
+    const picture_plane p = {(void *)(uintptr_t)a, 2 * LOW_W, 2 * LOW_W, 2 * LOW_H, 8}, q = {(void *)(uintptr_t)b, 2 * LOW_W, 2 * LOW_W, 2 * LOW_H, 8};
+    return quality_psnr(&p, &q, 0);
+}
+
+static void unseen_is_not_paid_for(const char *model)
+{
+    upscaler u[2], large;
+    uint64_t nets[2] = {0, 0};
+    double least = INFINITY;
+    bool ok = true;
+    const video_options l = options_of(model, ROUTE_LARGE, 0, BS_CONV_AUTO);
+    ok = upscaler_open(&large, &l, LOW_W, LOW_H, 8);
+    for (int i = 0; i < 2; i++) {
+        video_options o = options_of(model, ROUTE_AUTO, 0, BS_CONV_AUTO);
+        o.floor = i ? 55 : 0;
+        ok = upscaler_open(&u[i], &o, LOW_W, LOW_H, 8) && ok;
+    }
+    for (int f = 0; ok && f < 3; f++) {
+        draw_faint(f);
+        ok = upscaler_run(&large, half, LOW_W, other, 2 * LOW_W, true);
+        for (int i = 0; ok && i < 2; i++)
+            ok = upscaler_run(&u[i], half, LOW_W, routed, 2 * LOW_W, true);
+        const double db = least_psnr(routed, other);
+        least = db < least ? db : least;
+    }
+    for (int i = 0; i < 2; i++) {
+        nets[i] = u[i].tallies.cells[2] + u[i].tallies.cells[3];
+        upscaler_close(&u[i]);
+    }
+    upscaler_close(&large);
+    check(ok && nets[0] > 0 && 4 * nets[1] <= nets[0] && least >= 55, "faint waves: %llu cells through a net without a floor, %llu with one, %.1f dB to the large net's",
+          (unsigned long long)nets[0], (unsigned long long)nets[1], least);
+}
+
+/* What was given away before is nobody's afterwards: another scene is what it is to a session that begins with it. */
+static void scenes_do_not_mix(const char *model)
+{
+    int worst;
+    upscaler u;
+    video_options o = options_of(model, ROUTE_AUTO, 0, BS_CONV_AUTO);
+    o.floor = 50;
+    bool ok = upscaler_open(&u, &o, LOW_W, LOW_H, 8);
+    for (int f = 0; ok && f < 3; f++) {
+        draw_faint(f / 2);
+        ok = upscaler_run(&u, half, LOW_W, routed, 2 * LOW_W, true);
+    }
+    const uint64_t kept = u.tallies.cells[0];
+    draw(0);
+    ok = ok && upscaler_run(&u, half, LOW_W, routed, 2 * LOW_W, true) && enlarge(&o, other);
+    check(ok && kept > 0 && differing(routed, other, &worst) == 0, "a new scene after cells that were kept (%llu)", (unsigned long long)kept);
+    ok = ok && upscaler_run(&u, half, LOW_W, routed, 2 * LOW_W, false);
+    check(ok && differing(routed, other, &worst) == 0, "and after a reset");
+    upscaler_close(&u);
+}
+
 /* ------------------------------------------------------------------------------------------------ memory */
 
 static void memory_is_planned(const char *model)
@@ -189,7 +272,7 @@ static void memory_is_planned(const char *model)
         upscaler u;
         video_options o = options_of(model, forced ? ROUTE_LARGE : ROUTE_AUTO, 0, BS_CONV_AUTO);
         o.threads = 2;
-        o.quality = 100; /* noise at full quality: every tile is large, to the end */
+        o.quality = 100; /* no floor, noise at full quality: every tile is large, to the end */
         const bool ok = upscaler_open(&u, &o, 960, 540, 8) && upscaler_run(&u, in, 960, out, 1920, true);
         const uint64_t planned = u.fixed_bytes + u.planned.persistent + u.planned.transient + u.planned.staging + u.planned.slots;
         const uint64_t touched = upscaler_touched(&u), frames = 960 * 540 * 3 / 2 * 5;
@@ -242,6 +325,9 @@ int main(int argc, char **argv)
         forced_is_untiled(model);
         if (LIGHT)
             continue;
+        floor_is_of_the_caller(model);
+        unseen_is_not_paid_for(model);
+        scenes_do_not_mix(model);
         seams_do_not_show(model);
         memory_is_planned(model);
     }

@@ -79,6 +79,9 @@ check "an option without its value is refused" refuses 2 "needs a value" "$clip"
 check "an output is needed" refuses 2 "an input and an output" "$clip"
 check "a third file is refused" refuses 2 "third file" "$clip" "$out" more
 check "--quality out of range is refused" refuses 2 "0 .. 100" --quality 101 "$clip" "$out"
+for db in 29.9 65.1 -1 nan x; do
+    check "--floor $db is refused" refuses 2 "--floor $db: expected 0, or 30 .. 65 dB" --floor $db "$clip" "$out"
+done
 check "--threads must be whole" refuses 2 "1 .. 64" --threads 1.5 "$clip" "$out"
 check "--route must be known" refuses 2 "auto, bicubic, small or large" --route best "$clip" "$out"
 check "map and output must differ" refuses 2 "same file" --map "$out" "$clip" "$out"
@@ -168,7 +171,7 @@ check "routed tiles smaller than the model's are refused" refuses 1 "take larger
 check "three threads give the same bytes as one" same_as_plain --threads 3
 check "breadth first gives the same bytes" same_as_plain --order breadth
 check "depth first gives the same bytes" same_as_plain --order depth --threads 2
-for options in "--no-reuse" "--quality 0" "--quality 100" "--conv winograd" "--tile 96"; do
+for options in "--no-reuse" "--quality 0" "--quality 100" "--floor 0" "--floor 50" "--conv winograd" "--tile 96"; do
     runs() { sr $options "$clip" "$out" && holds "$out" $FRAMES "$twice"; }
     check "$options runs" runs
 done

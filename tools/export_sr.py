@@ -3,19 +3,20 @@
     python3 tools/export_sr.py WEIGHTS.npz ROUTE.npz models/sr2x.gguf
 
 WEIGHTS.npz holds `small.*` and `large.*` as training/export_weights.py writes them, ROUTE.npz the loss tables and exit
-predictors of training/calibrate.py. Each cell of the frame takes one of four ways: the result it had (reuse), bicubic
+predictors of training/calibrate.py; either may be a model that was written before, such as models/sr2x.gguf. Each cell of the frame takes one of four ways: the result it had (reuse), bicubic
 enlargement in integers, the small net, or the large net, which a cell may leave at one of two exits before its end.
 
 The route is decided from integers alone: buckets of a cell's energy and of its change since its last result are looked
 up in tables of estimated losses, and the cheapest choices whose losses stay within the budget are taken. What a cell
-lost when it was last computed is kept as state, so a reused result is charged for it again.
+lost when it was last computed is kept as state, so a reused result is charged for it again. What the floor allows is never
+paid for: nobody sees it.
 """
 
 import argparse
 
 import numpy as np
 
-from brainstorm_model import Graph
+from brainstorm_model import Graph, read_weights
 
 SCALE = 2
 PATHS = ("reuse", "bicubic", "small", "large")
@@ -24,7 +25,20 @@ VARIANTS = (("reuse", 0), ("bicubic", 1), ("small", 2), ("exit1", 3), ("exit2", 
 CELL = 64
 BUCKETS = 80
 EXITS = ((2, "tail0"), (4, "tail1"), (6, "tail2"))  # body layers before it, its own last convolution
+LOSS_UNIT = 1 / 256  # of a squared code value: what the tables count in
+# What a cheap result and the large net's differ by is more than the tables say it loses: those are against the original,
+# and the large net errs too (models/README.md).
+DIFFERENCE_TO_LOSS = 5
 MAX_CELLS = 8192  # whose last loss is kept: 64-pixel cells of a frame beyond 4K
+
+
+def load(path):
+    return read_weights(path) if path.endswith(".gguf") else dict(np.load(path))
+
+
+def floor_loss(db):
+    """The router's unit: a cell's loss at which its result is so near to the large net's; 0 dB: none."""
+    return int(255**2 / LOSS_UNIT / DIFFERENCE_TO_LOSS * 10 ** (-db / 10)) if db else 0
 
 
 class Weights:
@@ -32,7 +46,7 @@ class Weights:
 
     def __init__(self, archive, prefix):
         self.prefix = prefix
-        self.tensors = {k[len(prefix) + 1:]: archive[k] for k in archive.files if k.startswith(prefix + ".")}
+        self.tensors = {k[len(prefix) + 1:]: archive[k] for k in archive if k.startswith(prefix + ".")}
         self.left = set(self.tensors)
 
     def take(self, name):
@@ -113,7 +127,7 @@ def losses(g, cells, reference, last_loss, route):
     return total + g.convert(carried, "i32")
 
 
-def build(archive, route, name, max_height, max_width):
+def build(archive, route, name, max_height, max_width, floor=55):
     small, large = Weights(archive, "small"), Weights(archive, "large")
     predictors = Weights(route, "large")
     g = Graph(name, SCALE)
@@ -129,7 +143,7 @@ def build(archive, route, name, max_height, max_width):
     old_loss = g.rows(last_loss, like=cells)
     score = losses(g, cells, old_cells, old_loss, route)
     router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"], path=[p for _, p in VARIANTS],
-                     fallback=2)  # variant 1, bicubic: the budget is a share of the gain over it
+                     floor=floor_loss(floor), fallback=2)  # variant 1, bicubic: the budget is a share of the gain over it
     chosen_loss = g.route_score(router)
     knob = g.affine(g.route_price(router), -1, 0)
 
@@ -155,10 +169,11 @@ def main():
     parser.add_argument("route")
     parser.add_argument("out")
     parser.add_argument("--name", default="sr2x")
+    parser.add_argument("--floor", type=float, default=55, help="dB against the large net's result that nobody sees [55]; 0: none")
     parser.add_argument("--max-height", type=int, default=4320)
     parser.add_argument("--max-width", type=int, default=7680)
     args = parser.parse_args()
-    g = build(np.load(args.weights), np.load(args.route), args.name, args.max_height, args.max_width)
+    g = build(load(args.weights), load(args.route), args.name, args.max_height, args.max_width, args.floor)
     g.write(args.out)
     total = sum(block.bytes for block in g.blocks)
     print(f"{args.out}: {len(g.nodes)} nodes, {len(g.blocks)} blocks, {total} bytes of weights")

@@ -49,13 +49,14 @@ def cheapest(loss, cost, step):
     return np.argmin(total, 1)
 
 
-def decide(loss, cost, budget):
+def decide(loss, cost, budget, floor=0):
     """Variants of a frame's tiles and the price's step. loss: int64 [tiles,6]. The budget is a share of what bicubic
-    would lose."""
+    would lose; what it loses up to the floor is allowed in any case."""
     loss = np.clip(loss, 0, LOSS_LIMIT)
     best = loss.min(1)
     top = np.maximum(loss[:, V_BICUBIC], best)
-    allowed = int(float(np.float32(budget)) * float((top - best).sum())) + int(best.sum())
+    given = int(float(np.float32(budget)) * float((top - best).sum()))
+    allowed = max(given, int(np.minimum(top - best, floor).sum())) + int(best.sum())
     low, high = 0, STEPS
     while low < high:
         middle = (low + high) // 2

@@ -23,6 +23,8 @@ const char *options_usage(void)
            "\n"
            "  --model FILE      network [models/sr2x_video.gguf]\n"
            "  --quality N       0..100: percent of the large net's gain over bicubic that routing aims to keep [93]\n"
+           "  --floor DB        what is so near to the large net's result that nobody sees the difference is not paid for,\n"
+           "                    whatever the quality; 0: nothing is [the model's: 55]\n"
            "  --route R         auto | bicubic | small | large: one route for every tile [auto]\n"
            "                    (exit1 | exit2: the large net, left at that exit)\n"
            "  --no-reuse        recompute tiles that did not change\n"
@@ -69,6 +71,9 @@ static const char *take(video_options *o, const char *name, const char *value, c
     else if (strcmp(name, "--quality") == 0) {
         if (!word_number(value, 0, 100, &o->quality))
             return complain(message, bytes, name, value, "0 .. 100");
+    } else if (strcmp(name, "--floor") == 0) {
+        if (!word_number(value, 0, 65, &o->floor) || (o->floor > 0 && o->floor < 30))
+            return complain(message, bytes, name, value, "0, or 30 .. 65 dB");
     } else if (strcmp(name, "--threads") == 0) {
         if (!word_whole(value, 1, 64, &n))
             return complain(message, bytes, name, value, "1 .. 64");
@@ -151,7 +156,7 @@ static const char *same_twice(const video_options *o)
 
 const char *options_parse(video_options *o, int argc, char **argv, char *message, size_t bytes)
 {
-    *o = (video_options){.model = "models/sr2x_video.gguf", .reuse = true, .quality = 93, .threads = 1, .frames = -1};
+    *o = (video_options){.model = "models/sr2x_video.gguf", .reuse = true, .quality = 93, .floor = -1, .threads = 1, .frames = -1};
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (a[0] == '-' && a[1] == '-') {

@@ -21,6 +21,7 @@ typedef struct video_options {
     video_route route;
     bool reuse, quiet, help;
     double quality; /* percent of the large net's gain over bicubic that the router keeps */
+    double floor;   /* dB against the large net's result that are always near enough; 0 none, -1 the model's */
     int threads;
     bs_tier tier;
     bs_conv_choice conv;

@@ -1,6 +1,7 @@
 /* upscaler.c: see upscaler.h. */
 #include "upscaler.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,14 @@ static void plan_describe(bs_plan_desc *d, const video_options *o, int width)
     }
 }
 
+/* Losses of the model's tables are 1/256 of a squared code value of 8 bits, and they are against the original. The
+ * difference to what the large net makes of a tile is larger, because that net errs too: five times as much, as
+ * models/README.md found on photographs. */
+static int32_t floor_loss(double db)
+{
+    return db > 0 ? (int32_t)(255.0 * 255.0 * 256.0 / 5.0 * pow(10, -db / 10)) : db < 0 ? 0 : -1;
+}
+
 static bool graph_build(upscaler *u, const video_options *o, const bs_platform *platform)
 {
     u->model = bs_model_open_file(&u->memory.persistent, platform, o->model, &u->error);
@@ -85,7 +94,7 @@ static bool graph_build(upscaler *u, const video_options *o, const bs_platform *
     if (!u->graph)
         return fail(u, BS_ERROR_ARENA, "the model's graph is too large");
     const bs_model_input frame = {"frame", 3, {1, u->height, u->width, 0}};
-    const bs_model_build_desc desc = {&frame, 1, u->bits};
+    const bs_model_build_desc desc = {&frame, 1, u->bits, floor_loss(o->floor)};
     return bs_model_build(u->model, u->graph, &desc, &u->error) == BS_OK;
 }
 
