@@ -38,7 +38,7 @@ class Measured:
 
     def __init__(self, args, small, reference):
         tier = f" --tier {args.tier}" if args.tier else ""
-        words = [f"--quality {q}{tier}" for q in QUALITIES] + [f"--route {r} --tile {args.tile}{tier}" for r in ROUTES]
+        words = [f"--quality {q} --floor 0{tier}" for q in QUALITIES] + [f"--route {r} --tile {args.tile}{tier}" for r in ROUTES]
         self.server = luma.Frames(args.model, small.shape[2], small.shape[1], words)
         self.tier = args.tier or self.server.tier()
         self.routed_ms, self.routing_ms, self.routed_error = (np.zeros((len(QUALITIES), len(small))) for _ in range(3))
