@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e4ed0f4430c5a3d59f89d173339949f6a8db3362df45e09a5bd2e10fa2bf27fd
+ * sha256 of the parts: 8c96efd89fafbca3567424aa23ad6c9dcc5fe27f9db7b4039574647ad1a366e8
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -54,6 +54,10 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+
+/* Whether item b belongs before item a is asked as before(context, b, a). Stable; buffer: of `count` (sort.c). */
+typedef bool (*bs_before)(const void *context, int32_t first, int32_t second);
+void bs_sort(int32_t *items, int32_t *buffer, int32_t count, bs_before before, const void *context);
 
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
@@ -251,6 +255,32 @@ void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes)
     return memory;
 }
 /* ==== end src/arena.c ========================================================================= */
+
+/* ==== begin src/sort.c ======================================================================== */
+/* sort.c - the one sort: stable, n log n, no recursion, over numbers of things. Relies on base.h. */
+/* #include "base.h" */
+
+/* Halves of growing width, merged from one array into the other. */
+void bs_sort(int32_t *items, int32_t *buffer, int32_t count, bs_before before, const void *context)
+{
+    int32_t *from = items, *to = buffer;
+    for (int64_t width = 1; width < count; width *= 2) {
+        for (int64_t begin = 0; begin < count; begin += 2 * width) {
+            const int64_t middle = bs_min_i64(begin + width, count), end = bs_min_i64(begin + 2 * width, count);
+            int64_t a = begin, b = middle;
+            for (int64_t i = begin; i < end; i++) {
+                const bool second = b < end && (a >= middle || before(context, from[b], from[a]));
+                to[i] = from[second ? b++ : a++];
+            }
+        }
+        int32_t *const swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != items)
+        memcpy(items, from, (size_t)count * sizeof *items);
+}
+/* ==== end src/sort.c ========================================================================== */
 
 /* ==== begin src/crc32.c ======================================================================= */
 /* crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
@@ -8001,6 +8031,9 @@ typedef struct bs_node_plan {
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
+    int32_t twin;           /* the last node before it that has the same weights; 0: none */
+    int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
+    int32_t newest_owner;   /* the last owner among its twins, itself included */
     uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
@@ -8075,6 +8108,8 @@ typedef struct bs_op {
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
@@ -9796,6 +9831,13 @@ static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, con
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
 }
 
+static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    const bs_conv_geometry g = conv2d_form_at(graph, a).geometry, h = conv2d_form_at(graph, b).geometry;
+    return g.groups == h.groups && g.stride_h == h.stride_h && g.stride_w == h.stride_w && g.dilation_h == h.dilation_h &&
+           g.dilation_w == h.dilation_w;
+}
+
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
                            const void *const *weights, void *prepared)
 {
@@ -9921,6 +9963,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .weights = conv2d_weights,
                             .plan = conv2d_plan,
                             .prepare = conv2d_prepare,
+                            .same_layout = conv2d_same_layout,
                             .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
@@ -10249,6 +10292,11 @@ static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *wei
     }
 }
 
+static bool deconv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    return deconv2d_form_at(graph, a).stride == deconv2d_form_at(graph, b).stride;
+}
+
 static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
                              const void *const *weights, void *prepared)
 {
@@ -10398,6 +10446,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .weights = deconv2d_weights,
                               .plan = deconv2d_plan,
                               .prepare = deconv2d_prepare,
+                              .same_layout = deconv2d_same_layout,
                               .run = deconv2d_run};
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
@@ -10658,6 +10707,12 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
     }
 }
 
+static bool batch_norm_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    (void)graph;
+    return ((const bs_norm_desc *)a->params)->epsilon == ((const bs_norm_desc *)b->params)->epsilon;
+}
+
 static void batch_norm_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     (void)context;
@@ -10691,6 +10746,7 @@ const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .weights = batch_norm_weights,
                                 .plan = batch_norm_plan,
                                 .prepare = batch_norm_prepare,
+                                .same_layout = batch_norm_same_layout,
                                 .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
@@ -14439,6 +14495,11 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 /* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
 uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec);
 
+/* "body.0.weight", from a node and what its op calls the weight; [2 * BS_MAX_NAME] holds every name. */
+void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
+/* "[8, 4, 3, 3]", for messages. */
+void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
+
 /* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
  * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
 bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_weight_spec *spec, bs_weight_info *info,
@@ -14475,7 +14536,12 @@ uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
 
 /* ------------------------------------------------------------------------------------------------- checks */
 
-static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
+void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+{
+    snprintf(text, bytes, "%s%s%s", bs_node_name(node), *suffix ? "." : "", suffix);
+}
+
+void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
 {
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
@@ -14510,8 +14576,8 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
-    weight_shape_text(info->rank, info->dim, found, sizeof found);
-    weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
+    bs_weight_shape_text(info->rank, info->dim, found, sizeof found);
+    bs_weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
     if (!weight_shape_fits(spec, info))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, found, wanted);
     if (!weight_type_fits(info->dtype, spec->dtype))
@@ -18258,6 +18324,7 @@ struct bs_plan {
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
 bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
 void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
+bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
 void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
@@ -18269,7 +18336,8 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
+uint64_t bs_plan_share_workspace(const bs_graph *graph);  /* bytes, only while planning */
+uint64_t bs_plan_lower_workspace(const bs_graph *graph);
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
@@ -18292,6 +18360,12 @@ static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units >
 bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
 /* The router that a look_ahead is about; 0: there is none of that name. */
 int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan_share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
@@ -18434,7 +18508,7 @@ typedef struct bs_device_decision {
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
+    uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
@@ -18477,6 +18551,7 @@ typedef struct bs_device_client {
     const bs_rows_state *domains; /* [domains] counts of those that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
     int32_t *const *past;         /* [nodes], checked */
+    uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
     int8_t *const *chosen;
@@ -18871,6 +18946,152 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
 }
 /* ==== end src/plan_live.c ===================================================================== */
 
+/* ==== begin src/plan_share.c ================================================================== */
+/* plan_share.c - one copy of a weight, whatever uses it.
+ *
+ * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one prepared
+ * copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units would load is
+ * resident instead (plan_stream.c). A name stands for one tensor: two shapes or types of it are an error here, before any
+ * weight is there.
+ * Relies on plan.h. Must never look at weights, only at what ops declare. */
+/* #include "plan.h" */
+/* #include "weights.h" */
+
+/* A weight of a node: node * BS_MAX_WEIGHTS + index. */
+static int32_t node_of(int32_t tensor) { return tensor / BS_MAX_WEIGHTS; }
+
+static const char *suffix_of(const bs_graph *g, int32_t node, int32_t index, bs_weight_spec *specs)
+{
+    bs_op_get(g->nodes[node].op)->weights(g, &g->nodes[node], specs);
+    return specs[index].suffix;
+}
+
+/* The name of a weight has up to three parts that follow each other: node, dot, suffix. */
+typedef struct name_reader {
+    const char *part[3];
+    int32_t at;
+} name_reader;
+
+static name_reader name_of(const bs_graph *g, int32_t tensor)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const char *suffix = suffix_of(g, node_of(tensor), tensor % BS_MAX_WEIGHTS, specs);
+    const name_reader name = {{bs_node_name(&g->nodes[node_of(tensor)]), *suffix ? "." : "", suffix}, 0};
+    return name;
+}
+
+static int32_t name_next(name_reader *name)
+{
+    while (name->at < 2 && !*name->part[name->at])
+        name->at++;
+    return *name->part[name->at] ? (uint8_t)*name->part[name->at]++ : 0;
+}
+
+static int32_t compare_names(const bs_graph *g, int32_t a, int32_t b)
+{
+    name_reader x = name_of(g, a), y = name_of(g, b);
+    for (;;) {
+        const int32_t c = name_next(&x), d = name_next(&y);
+        if (c != d || c == 0)
+            return c - d;
+    }
+}
+
+/* Orders nodes whose first weights have one name by what else they have. 0: the same weights. */
+static int32_t compare_kinds(const bs_graph *g, int32_t a, int32_t b)
+{
+    bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
+    const bs_node *m = &g->nodes[a], *n = &g->nodes[b];
+    const int32_t count = bs_plan_tensors(g, m, x);
+    int32_t order = m->op != n->op ? m->op - n->op : count - bs_plan_tensors(g, n, y);
+    for (int32_t i = 0; i < count && order == 0; i++)
+        order = strcmp(x[i].suffix, y[i].suffix);
+    return order;
+}
+
+static bool tensor_before(const void *context, int32_t a, int32_t b)
+{
+    const bs_graph *g = context;
+    const int32_t names = compare_names(g, a, b);
+    return names != 0 ? names < 0 : compare_kinds(g, node_of(a), node_of(b)) < 0;
+}
+
+/* Both have one name: so they are one tensor. */
+static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *error)
+{
+    bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
+    const bs_node *m = &g->nodes[node_of(a)], *n = &g->nodes[node_of(b)];
+    char first[64], second[64], name[2 * BS_MAX_NAME];
+    bs_plan_tensors(g, m, x);
+    bs_plan_tensors(g, n, y);
+    const bs_weight_spec *s = &x[a % BS_MAX_WEIGHTS], *t = &y[b % BS_MAX_WEIGHTS];
+    bool agree = s->dtype == t->dtype && s->rank == t->rank;
+    for (int32_t i = 0; agree && i < s->rank; i++)
+        agree = s->dim[i] == t->dim[i];
+    if (agree)
+        return true;
+    bs_weight_name(name, sizeof name, m, s->suffix);
+    bs_weight_shape_text(s->rank, s->dim, first, sizeof first);
+    bs_weight_shape_text(t->rank, t->dim, second, sizeof second);
+    return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name, bs_dtype_name(s->dtype), first,
+                     bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype), second, bs_op_get(n->op)->name, bs_node_name(n));
+}
+
+static int32_t count_tensors(const bs_graph *g)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    int32_t count = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        count += bs_plan_tensors(g, &g->nodes[n], specs);
+    return count;
+}
+
+uint64_t bs_plan_share_workspace(const bs_graph *graph) { return 2 * bs_align_u64((uint64_t)count_tensors(graph) * sizeof(int32_t)); }
+
+bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    int32_t *tensors = workspace, *buffer = tensors + count_tensors(g), count = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_plan_tensors(g, &g->nodes[n], specs); i++)
+            tensors[count++] = n * BS_MAX_WEIGHTS + i;
+    bs_sort(tensors, buffer, count, tensor_before, g);
+    for (int32_t i = 1; i < count; i++) {
+        const int32_t a = tensors[i - 1], b = tensors[i];
+        if (compare_names(g, a, b) != 0)
+            continue;
+        if (!tensors_agree(g, a, b, error))
+            return false;
+        if (a % BS_MAX_WEIGHTS == 0 && b % BS_MAX_WEIGHTS == 0 && compare_kinds(g, node_of(a), node_of(b)) == 0)
+            p->nodes[node_of(b)].twin = node_of(a); /* the sort is stable: a comes before b */
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- copies */
+
+static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
+    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
+    return x->unit == y->unit && x->algorithm == y->algorithm && x->prepared_bytes == y->prepared_bytes &&
+           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+}
+
+/* Owners are of different layouts: there are a few, however many twins there are. */
+void bs_plan_find_owner(bs_plan *p, int32_t n)
+{
+    bs_node_plan *nodes = p->nodes;
+    const int32_t newest = nodes[nodes[n].twin].newest_owner;
+    int32_t owner = newest;
+    while (owner != 0 && !laid_out_alike(p, n, owner))
+        owner = nodes[nodes[owner].twin].newest_owner;
+    nodes[n].owner = owner ? owner : n;
+    nodes[n].newest_owner = owner ? newest : n;
+}
+/* ==== end src/plan_share.c ==================================================================== */
+
 /* ==== begin src/plan_stream.c ================================================================= */
 /* plan_stream.c - streaming: which weights come and go together (units), and which steps of the plan need them (stages).
  *
@@ -18900,17 +19121,10 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
     return block;
 }
 
-static int32_t count_tensors(const bs_graph *g, const bs_node *node)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
 static bool node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && count_tensors(p->graph, node) > 0;
+    return node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
 }
 
 static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
@@ -18924,17 +19138,39 @@ static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
     return p->n_units++;
 }
 
+/* Whether two nodes that stream would be loaded together. */
+static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
+{
+    const int32_t path = outermost_path(g, g->nodes[a].domain);
+    return path == outermost_path(g, g->nodes[b].domain) && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+}
+
+#define SHARED -1 /* of a node's unit, here: several units would load its weights */
+
+/* Of each chain of twins first the last learns whether any two of them differ, then all. */
+static void find_shared(bs_plan *p)
+{
+    bs_node_plan *nodes = p->nodes;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const int32_t twin = nodes[n].twin;
+        const bool together = !twin || (node_streams(p, twin) && node_streams(p, n) && same_unit(p->graph, twin, n));
+        nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
+    }
+    for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
+        if (nodes[n].twin && nodes[n].unit == SHARED)
+            nodes[nodes[n].twin].unit = SHARED;
+}
+
 void bs_plan_units(bs_plan *p)
 {
     const bs_graph *g = p->graph;
     p->n_units = 1;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++) {
-        if (!node_streams(p, n))
-            continue;
-        const int32_t unit = unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain));
-        p->nodes[n].unit = unit;
-        p->units[unit].n_nodes++;
-        p->units[unit].n_tensors += count_tensors(g, &g->nodes[n]);
+    if (p->desc.slot_bytes == 0)
+        return;
+    find_shared(p);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool streams = p->nodes[n].unit != SHARED && node_streams(p, n);
+        p->nodes[n].unit = streams ? unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain)) : 0;
     }
 }
 
@@ -20458,8 +20694,11 @@ static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
     l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
     layout_streaming(g, streams, l);
-    const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
-    l->bytes = l->at_workspace + (lower > memory ? lower : memory);
+    const uint64_t passes[] = {bs_plan_share_workspace(g), bs_plan_lower_workspace(g), bs_plan_memory_workspace(g)};
+    uint64_t workspace = 0;
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        workspace = passes[i] > workspace ? passes[i] : workspace;
+    l->bytes = l->at_workspace + workspace;
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
@@ -20473,12 +20712,46 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
+int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
 uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const bs_op *op = bs_op_get(node->op);
-    const int32_t count = op->weights ? op->weights(g, node, specs) : 0;
+    const int32_t count = bs_plan_tensors(g, node, specs);
     return bs_weight_offset(specs, count);
+}
+
+bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
+}
+
+/* Its weights get a place of their own, or that of the first node that reads the same. */
+static void place_weights(bs_plan *p, int32_t n, uint64_t canonical)
+{
+    bs_node_plan *np = &p->nodes[n];
+    bs_plan_find_owner(p, n);
+    np->prepared_offset = p->nodes[np->owner].prepared_offset;
+    if (np->owner != n)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
+    uint64_t *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
+    np->prepared_offset = *used;
+    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
+    if (unit) {
+        unit->n_nodes++;
+        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
+    } else {
+        p->staging_bytes = canonical > p->staging_bytes ? canonical : p->staging_bytes;
+    }
 }
 
 static void plan_node(bs_plan *p, int32_t n)
@@ -20502,11 +20775,7 @@ static void plan_node(bs_plan *p, int32_t n)
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = 0; /* blocks of threads have their own */
-    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = *used;
-    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : canonical;
-    p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
+    place_weights(p, n, canonical);
     p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
 }
 
@@ -20557,7 +20826,7 @@ static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
     p->all_unit_bytes = p->largest_unit_bytes = 0;
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = 0;
+        p->units[u].prepared_bytes = 0, p->units[u].n_nodes = p->units[u].n_tensors = 0;
     if (!bs_plan_lower(p, workspace, error))
         return false;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
@@ -20572,6 +20841,8 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
     if (!bs_plan_live(p, error))
         return false;
     bs_plan_fuse(p);
+    if (!bs_plan_share(p, workspace, error))
+        return false;
     bs_plan_units(p);
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_too_large(p);
@@ -20867,7 +21138,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
-    snprintf(name, sizeof name, "%s.%s", bs_node_name(node), spec->suffix);
+    bs_weight_name(name, sizeof name, node, spec->suffix);
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
@@ -21001,7 +21272,7 @@ static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
     bs_store_unit *unit = &s->units[u];
     unit->first_node = p->n_nodes;
     for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        if (s->plan->nodes[n].unit != u + 1)
+        if (s->plan->nodes[n].unit != u + 1 || s->plan->nodes[n].owner != n)
             continue;
         bs_store_node *node = &s->nodes[p->n_nodes];
         const bs_status status = find_node(p, n, node);
@@ -21505,7 +21776,7 @@ struct bs_session {
     bs_status last;           /* how the last run ended */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
-    uint8_t *weights; /* prepared, resident */
+    uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* of the others */
     bs_profile *profile;
     int64_t *dims;    /* [dims] of this run */
@@ -21805,7 +22076,6 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
-    l->weights = take(&at, plan->weight_bytes, 1);
     l->transient = take(&at, plan->transient_bytes, 1);
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
     l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
@@ -23703,7 +23973,7 @@ void bs_exec_ended(bs_session *s, uint64_t start)
 /* From an arena, or NULL with a message that says what for. */
 void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
 /* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error);
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error);
 
 #endif
 /* ==== end src/session_make.h ================================================================== */
@@ -23761,7 +24031,7 @@ static uint64_t state_bytes(const bs_plan *p, int32_t node)
 typedef struct session_parts {
     int64_t *dims, *dropped;
     bs_buffer *bound;
-    uint8_t **state, *weights, *store;
+    uint8_t **state, *store;
     uint64_t *state_bytes, *path_ns;
     bs_route_callback *callbacks;
     int8_t **chosen;
@@ -23806,7 +24076,6 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = bs_carve(c, bs_plan_on_device(p) ? 0 : p->weight_bytes, 1);
     s->store = bs_carve(c, bs_store_bytes(p), 1);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
@@ -23824,7 +24093,6 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
     s->dropped = parts->dropped;
     s->bound = parts->bound;
     s->state = parts->state;
-    s->weights = parts->weights;
     s->store.base = (uint8_t **)(void *)parts->store;
     s->state_bytes = parts->state_bytes;
     s->path_ns = parts->path_ns;
@@ -23843,10 +24111,11 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     bs_carve(&c, 1, sizeof(bs_session));
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
-    sizes->persistent = c.used;
+    sizes->weights = plan->weight_bytes;
+    sizes->persistent = bs_add_u64(c.used, bs_plan_on_device(plan) ? 0 : sizes->weights);
     bs_device_layout layout;
     bs_device_layout_make(plan, &layout);
-    sizes->device = layout.device_bytes;
+    sizes->device = bs_add_u64(layout.device_bytes, bs_plan_on_device(plan) ? sizes->weights : 0);
     sizes->pinned = layout.pinned_bytes;
     sizes->transient = bs_plan_on_device(plan) ? 0 : bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
     sizes->staging = plan->staging_bytes;
@@ -23865,18 +24134,21 @@ void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_erro
     return memory;
 }
 
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error)
 {
-    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), 0};
+    const bool here = !bs_plan_on_device(plan);
+    const uint64_t bytes = here && !own_weights ? sizes->persistent - sizes->weights : sizes->persistent;
+    bs_carver c = {bs_session_take(&memory->persistent, bytes, "the session", error), 0};
     if (!c.base)
         return NULL;
-    memset(c.base, 0, (size_t)sizes->persistent);
+    memset(c.base, 0, (size_t)bytes);
     bs_session *s = bs_carve(&c, 1, sizeof *s);
     s->plan = plan;
     s->graph = plan->graph;
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     take_parts_over(s, &parts);
+    s->weights = here && own_weights ? bs_carve(&c, plan->weight_bytes, 1) : NULL;
     s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
     if (sizes->transient && !s->transient)
         return NULL;
@@ -23902,10 +24174,14 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
-static void weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc, bs_error *error)
 {
-    const char *name = bs_node_name(node);
-    snprintf(text, bytes, "%s%s%s", name, *suffix ? "." : "", suffix);
+    const bs_session *of = desc->weights_of;
+    if (of && of->plan != s->plan)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session of another plan");
+    if (of && of->device && of->device != desc->device)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session on another device");
+    return true;
 }
 
 /* Canonical tensors of one node in place or in staging, then prepared. */
@@ -23922,7 +24198,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     for (int32_t i = 0; i < count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
-        weight_name(name, sizeof name, node, specs[i].suffix);
+        bs_weight_name(name, sizeof name, node, specs[i].suffix);
         const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
         if (found != BS_OK)
             return found;
@@ -23941,21 +24217,18 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     return BS_OK;
 }
 
-/* A router that is decided ahead needs no table of its own. */
-static bool needs_weights(const bs_session *s, int32_t n)
+/* Whether its resident copy is read for this node: not for another of the same weights. */
+static bool loads_weights(const bs_session *s, int32_t n)
 {
-    const bs_node *node = &s->graph->nodes[n];
-    const bool forced = bs_node_is(node, &bs_op_route) && s->plan->routers[node->router].forced;
-    return s->plan->node_live[n] && s->plan->nodes[n].unit == 0 && bs_op_get(node->op)->weights && !forced;
+    const bs_node_plan *np = &s->plan->nodes[n];
+    return bs_plan_needs_weights(s->plan, n) && np->unit == 0 && np->owner == n;
 }
 
+/* On a device they have arrived when this returns: another session may read them. */
 static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        if (!needs_weights(s, n))
-            continue;
-        bs_weight_spec specs[BS_MAX_WEIGHTS];
-        if (bs_op_get(s->graph->nodes[n].op)->weights(s->graph, &s->graph->nodes[n], specs) == 0)
+        if (!loads_weights(s, n))
             continue;
         if (!weights->find)
             return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
@@ -23964,7 +24237,7 @@ static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t 
         if (status != BS_OK)
             return status;
     }
-    return BS_OK;
+    return s->device ? s->device->api->settle(s->on_device, error) : BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ creation */
@@ -23983,18 +24256,19 @@ static void bind_own_states(bs_session *s)
 static bool device_start(bs_session *s, bs_device *device, bs_error *error)
 {
     bs_device_layout layout;
-    if (!device)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
     bs_device_layout_make(s->plan, &layout);
-    s->device_memory = bs_session_take(&device->memory, layout.device_bytes, "the session on the GPU", error);
-    s->device_pinned = s->device_memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    const uint64_t weights = s->weights ? 0 : s->plan->weight_bytes;
+    uint8_t *const memory = bs_session_take(&device->memory, bs_add_u64(weights, layout.device_bytes), "the session on the GPU", error);
+    s->weights = s->weights ? s->weights : memory;
+    s->device_memory = memory ? memory + weights : NULL;
+    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
     if (!s->device_pinned)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
             s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->callbacks, s->chosen, s->counts, s->dropped};
+                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -24044,12 +24318,18 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
+    if (bs_plan_on_device(s->plan) && !desc->device)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+    if (!shared_weights_fit(s, desc, error))
+        return false;
+    if (desc->weights_of)
+        s->weights = desc->weights_of->weights;
     if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
         return false;
     bind_own_states(s);
     if (s->device)
         bs_reset_state(s);
-    if (load_weights(s, &desc->weights, staging, error) != BS_OK)
+    if (!desc->weights_of && load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
     const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
@@ -24099,7 +24379,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     bs_plan_sizes(plan, &sizes);
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
-    bs_session *s = bs_session_carve(memory, plan, &sizes, error);
+    bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
     uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
     uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};

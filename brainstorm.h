@@ -638,6 +638,7 @@ typedef struct bs_plan_desc {
 typedef struct bs_sizes {
     uint64_t persistent, transient, staging, slots;
     uint64_t device, pinned;
+    uint64_t weights; /* prepared, resident: the part of persistent (of device) that is not taken with bs_session_desc.weights_of */
 } bs_sizes;
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
@@ -822,6 +823,10 @@ typedef struct bs_session_desc {
     bs_stream_desc stream;       /* for plans that stream */
     bs_profile *profile;         /* what happens is recorded here; NULL: not. Used by one session. */
     bs_device *device;           /* for plans of BS_TIER_CUDA: what bs_cuda_open gave */
+    /* Another session of the same plan (on the same device), or NULL. This one then reads the other's prepared resident weights
+     * instead of making its own: it takes bs_sizes.weights bytes less. The other must be closed after it. Both may run at once.
+     * Slots of streamed weights are each session's own. */
+    const bs_session *weights_of;
 } bs_session_desc;
 
 /* Takes what bs_plan_sizes said from the four arenas, loads and prepares the weights, starts threads-1 workers.

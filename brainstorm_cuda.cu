@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2530c5fced0d22a63f4ad75c09a471875d84db623088cbb4a0e7a28c0aab767a
+ * sha256 of the parts: bd9bbffe143a4db29ed2f52d99d91933bfb502976bf193b96d81468cbbff639e
  */
 #include "brainstorm.h"
 
@@ -124,6 +124,10 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+
+/* Whether item b belongs before item a is asked as before(context, b, a). Stable; buffer: of `count` (sort.c). */
+typedef bool (*bs_before)(const void *context, int32_t first, int32_t second);
+void bs_sort(int32_t *items, int32_t *buffer, int32_t count, bs_before before, const void *context);
 
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
@@ -363,6 +367,9 @@ typedef struct bs_node_plan {
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
+    int32_t twin;           /* the last node before it that has the same weights; 0: none */
+    int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
+    int32_t newest_owner;   /* the last owner among its twins, itself included */
     uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     uint64_t prepared_offset;
     uint64_t scratch_bytes; /* a thread */
@@ -437,6 +444,8 @@ typedef struct bs_op {
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
@@ -659,6 +668,7 @@ struct bs_plan {
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
 bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
 void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
+bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
 void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
@@ -670,7 +680,8 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
+uint64_t bs_plan_share_workspace(const bs_graph *graph);  /* bytes, only while planning */
+uint64_t bs_plan_lower_workspace(const bs_graph *graph);
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
@@ -693,6 +704,12 @@ static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units >
 bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
 /* The router that a look_ahead is about; 0: there is none of that name. */
 int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan_share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
@@ -821,7 +838,7 @@ typedef struct bs_device_decision {
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
+    uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
@@ -864,6 +881,7 @@ typedef struct bs_device_client {
     const bs_rows_state *domains; /* [domains] counts of those that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
     int32_t *const *past;         /* [nodes], checked */
+    uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
     int8_t *const *chosen;
@@ -7485,6 +7503,7 @@ struct bs_cu_lowering {
     const bs_device_layout *layout;
     const bs_cu_bound *bound;  /* [nodes] */
     uint64_t memory;           /* the session's on the device */
+    uint64_t weights;          /* prepared, resident */
     bs_device_step *steps;
     bs_device_operand *operands;
     int32_t n_steps, n_operands;
@@ -7581,7 +7600,7 @@ static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
         bs_cu_at_bound(l, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[p->source].prepared_offset;
+        o->base = l->weights + l->plan->nodes[p->source].prepared_offset;
     } else {
         bs_cu_stored(l, value, o);
     }
@@ -7641,7 +7660,7 @@ static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     bs_cu_extent(l, value, o);
     if (bs_op_get(n->op)->weights) { /* a constant */
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[node].prepared_offset;
+        o->base = l->weights + l->plan->nodes[node].prepared_offset;
         o->place = BS_AT_ROOT;
     } else if (n->n_in == 0) {
         bs_cu_at_bound(l, node, o);
@@ -8633,7 +8652,7 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
+    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
                                                          cudaMemcpyHostToDevice, s->device->stream),
                                          "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;
@@ -8782,7 +8801,7 @@ static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
     }
     for (int32_t r = 1; r < c->graph->n_routers; r++)
         bs_device_decision_place(c->plan, r, &decisions[r]);
-    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)(s->memory + s->layout.weights);
+    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
 /* What this run's inputs say of segments. */
@@ -8828,6 +8847,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.layout = &s->layout;
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
+    l.weights = (uint64_t)(uintptr_t)s->client->weights;
 #ifndef BS_NO_CUBLAS
     l.cublas = s->device->cublas != NULL;
 #endif
@@ -8956,7 +8976,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
         const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
         const bs_node *node = &c->graph->nodes[step->node];
         const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
-        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, s->memory + s->layout.weights + step->prepared,
+        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, c->weights + step->prepared,
                                  c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
     }

@@ -41,6 +41,10 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
+/* Whether item b belongs before item a is asked as before(context, b, a). Stable; buffer: of `count` (sort.c). */
+typedef bool (*bs_before)(const void *context, int32_t first, int32_t second);
+void bs_sort(int32_t *items, int32_t *buffer, int32_t count, bs_before before, const void *context);
+
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;

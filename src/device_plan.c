@@ -216,7 +216,6 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
-    l->weights = take(&at, plan->weight_bytes, 1);
     l->transient = take(&at, plan->transient_bytes, 1);
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
     l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);

@@ -36,8 +36,11 @@ static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
     l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
     layout_streaming(g, streams, l);
-    const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
-    l->bytes = l->at_workspace + (lower > memory ? lower : memory);
+    const uint64_t passes[] = {bs_plan_share_workspace(g), bs_plan_lower_workspace(g), bs_plan_memory_workspace(g)};
+    uint64_t workspace = 0;
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        workspace = passes[i] > workspace ? passes[i] : workspace;
+    l->bytes = l->at_workspace + workspace;
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
@@ -51,12 +54,46 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
+int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
 uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const bs_op *op = bs_op_get(node->op);
-    const int32_t count = op->weights ? op->weights(g, node, specs) : 0;
+    const int32_t count = bs_plan_tensors(g, node, specs);
     return bs_weight_offset(specs, count);
+}
+
+bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
+}
+
+/* Its weights get a place of their own, or that of the first node that reads the same. */
+static void place_weights(bs_plan *p, int32_t n, uint64_t canonical)
+{
+    bs_node_plan *np = &p->nodes[n];
+    bs_plan_find_owner(p, n);
+    np->prepared_offset = p->nodes[np->owner].prepared_offset;
+    if (np->owner != n)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
+    uint64_t *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
+    np->prepared_offset = *used;
+    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
+    if (unit) {
+        unit->n_nodes++;
+        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
+    } else {
+        p->staging_bytes = canonical > p->staging_bytes ? canonical : p->staging_bytes;
+    }
 }
 
 static void plan_node(bs_plan *p, int32_t n)
@@ -80,11 +117,7 @@ static void plan_node(bs_plan *p, int32_t n)
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = 0; /* blocks of threads have their own */
-    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = *used;
-    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : canonical;
-    p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
+    place_weights(p, n, canonical);
     p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
 }
 
@@ -135,7 +168,7 @@ static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
     p->all_unit_bytes = p->largest_unit_bytes = 0;
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = 0;
+        p->units[u].prepared_bytes = 0, p->units[u].n_nodes = p->units[u].n_tensors = 0;
     if (!bs_plan_lower(p, workspace, error))
         return false;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
@@ -150,6 +183,8 @@ static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
     if (!bs_plan_live(p, error))
         return false;
     bs_plan_fuse(p);
+    if (!bs_plan_share(p, workspace, error))
+        return false;
     bs_plan_units(p);
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_too_large(p);

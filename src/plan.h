@@ -124,6 +124,7 @@ struct bs_plan {
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
 bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
 void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
+bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
 void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
 bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
@@ -135,7 +136,8 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
+uint64_t bs_plan_share_workspace(const bs_graph *graph);  /* bytes, only while planning */
+uint64_t bs_plan_lower_workspace(const bs_graph *graph);
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
@@ -158,6 +160,12 @@ static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units >
 bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
 /* The router that a look_ahead is about; 0: there is none of that name. */
 int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan_share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */

@@ -26,17 +26,10 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
     return block;
 }
 
-static int32_t count_tensors(const bs_graph *g, const bs_node *node)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
 static bool node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && count_tensors(p->graph, node) > 0;
+    return node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
 }
 
 static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
@@ -50,17 +43,39 @@ static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
     return p->n_units++;
 }
 
+/* Whether two nodes that stream would be loaded together. */
+static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
+{
+    const int32_t path = outermost_path(g, g->nodes[a].domain);
+    return path == outermost_path(g, g->nodes[b].domain) && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+}
+
+#define SHARED -1 /* of a node's unit, here: several units would load its weights */
+
+/* Of each chain of twins first the last learns whether any two of them differ, then all. */
+static void find_shared(bs_plan *p)
+{
+    bs_node_plan *nodes = p->nodes;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const int32_t twin = nodes[n].twin;
+        const bool together = !twin || (node_streams(p, twin) && node_streams(p, n) && same_unit(p->graph, twin, n));
+        nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
+    }
+    for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
+        if (nodes[n].twin && nodes[n].unit == SHARED)
+            nodes[nodes[n].twin].unit = SHARED;
+}
+
 void bs_plan_units(bs_plan *p)
 {
     const bs_graph *g = p->graph;
     p->n_units = 1;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++) {
-        if (!node_streams(p, n))
-            continue;
-        const int32_t unit = unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain));
-        p->nodes[n].unit = unit;
-        p->units[unit].n_nodes++;
-        p->units[unit].n_tensors += count_tensors(g, &g->nodes[n]);
+    if (p->desc.slot_bytes == 0)
+        return;
+    find_shared(p);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool streams = p->nodes[n].unit != SHARED && node_streams(p, n);
+        p->nodes[n].unit = streams ? unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain)) : 0;
     }
 }
 

@@ -32,7 +32,7 @@ struct bs_session {
     bs_status last;           /* how the last run ended */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
-    uint8_t *weights; /* prepared, resident */
+    uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* of the others */
     bs_profile *profile;
     int64_t *dims;    /* [dims] of this run */

@@ -6,10 +6,14 @@
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
-static void weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc, bs_error *error)
 {
-    const char *name = bs_node_name(node);
-    snprintf(text, bytes, "%s%s%s", name, *suffix ? "." : "", suffix);
+    const bs_session *of = desc->weights_of;
+    if (of && of->plan != s->plan)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session of another plan");
+    if (of && of->device && of->device != desc->device)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session on another device");
+    return true;
 }
 
 /* Canonical tensors of one node in place or in staging, then prepared. */
@@ -26,7 +30,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     for (int32_t i = 0; i < count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
-        weight_name(name, sizeof name, node, specs[i].suffix);
+        bs_weight_name(name, sizeof name, node, specs[i].suffix);
         const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
         if (found != BS_OK)
             return found;
@@ -45,21 +49,18 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     return BS_OK;
 }
 
-/* A router that is decided ahead needs no table of its own. */
-static bool needs_weights(const bs_session *s, int32_t n)
+/* Whether its resident copy is read for this node: not for another of the same weights. */
+static bool loads_weights(const bs_session *s, int32_t n)
 {
-    const bs_node *node = &s->graph->nodes[n];
-    const bool forced = bs_node_is(node, &bs_op_route) && s->plan->routers[node->router].forced;
-    return s->plan->node_live[n] && s->plan->nodes[n].unit == 0 && bs_op_get(node->op)->weights && !forced;
+    const bs_node_plan *np = &s->plan->nodes[n];
+    return bs_plan_needs_weights(s->plan, n) && np->unit == 0 && np->owner == n;
 }
 
+/* On a device they have arrived when this returns: another session may read them. */
 static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        if (!needs_weights(s, n))
-            continue;
-        bs_weight_spec specs[BS_MAX_WEIGHTS];
-        if (bs_op_get(s->graph->nodes[n].op)->weights(s->graph, &s->graph->nodes[n], specs) == 0)
+        if (!loads_weights(s, n))
             continue;
         if (!weights->find)
             return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
@@ -68,7 +69,7 @@ static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t 
         if (status != BS_OK)
             return status;
     }
-    return BS_OK;
+    return s->device ? s->device->api->settle(s->on_device, error) : BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ creation */
@@ -87,18 +88,19 @@ static void bind_own_states(bs_session *s)
 static bool device_start(bs_session *s, bs_device *device, bs_error *error)
 {
     bs_device_layout layout;
-    if (!device)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
     bs_device_layout_make(s->plan, &layout);
-    s->device_memory = bs_session_take(&device->memory, layout.device_bytes, "the session on the GPU", error);
-    s->device_pinned = s->device_memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    const uint64_t weights = s->weights ? 0 : s->plan->weight_bytes;
+    uint8_t *const memory = bs_session_take(&device->memory, bs_add_u64(weights, layout.device_bytes), "the session on the GPU", error);
+    s->weights = s->weights ? s->weights : memory;
+    s->device_memory = memory ? memory + weights : NULL;
+    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
     if (!s->device_pinned)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
             s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->callbacks, s->chosen, s->counts, s->dropped};
+                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -148,12 +150,18 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
+    if (bs_plan_on_device(s->plan) && !desc->device)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+    if (!shared_weights_fit(s, desc, error))
+        return false;
+    if (desc->weights_of)
+        s->weights = desc->weights_of->weights;
     if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
         return false;
     bind_own_states(s);
     if (s->device)
         bs_reset_state(s);
-    if (load_weights(s, &desc->weights, staging, error) != BS_OK)
+    if (!desc->weights_of && load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
     const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
     uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
@@ -203,7 +211,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     bs_plan_sizes(plan, &sizes);
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
-    bs_session *s = bs_session_carve(memory, plan, &sizes, error);
+    bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
     uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
     uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};

@@ -50,7 +50,7 @@ static uint64_t state_bytes(const bs_plan *p, int32_t node)
 typedef struct session_parts {
     int64_t *dims, *dropped;
     bs_buffer *bound;
-    uint8_t **state, *weights, *store;
+    uint8_t **state, *store;
     uint64_t *state_bytes, *path_ns;
     bs_route_callback *callbacks;
     int8_t **chosen;
@@ -95,7 +95,6 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = bs_carve(c, bs_plan_on_device(p) ? 0 : p->weight_bytes, 1);
     s->store = bs_carve(c, bs_store_bytes(p), 1);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
@@ -113,7 +112,6 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
     s->dropped = parts->dropped;
     s->bound = parts->bound;
     s->state = parts->state;
-    s->weights = parts->weights;
     s->store.base = (uint8_t **)(void *)parts->store;
     s->state_bytes = parts->state_bytes;
     s->path_ns = parts->path_ns;
@@ -132,10 +130,11 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     bs_carve(&c, 1, sizeof(bs_session));
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
-    sizes->persistent = c.used;
+    sizes->weights = plan->weight_bytes;
+    sizes->persistent = bs_add_u64(c.used, bs_plan_on_device(plan) ? 0 : sizes->weights);
     bs_device_layout layout;
     bs_device_layout_make(plan, &layout);
-    sizes->device = layout.device_bytes;
+    sizes->device = bs_add_u64(layout.device_bytes, bs_plan_on_device(plan) ? sizes->weights : 0);
     sizes->pinned = layout.pinned_bytes;
     sizes->transient = bs_plan_on_device(plan) ? 0 : bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
     sizes->staging = plan->staging_bytes;
@@ -154,18 +153,21 @@ void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_erro
     return memory;
 }
 
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error)
 {
-    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), 0};
+    const bool here = !bs_plan_on_device(plan);
+    const uint64_t bytes = here && !own_weights ? sizes->persistent - sizes->weights : sizes->persistent;
+    bs_carver c = {bs_session_take(&memory->persistent, bytes, "the session", error), 0};
     if (!c.base)
         return NULL;
-    memset(c.base, 0, (size_t)sizes->persistent);
+    memset(c.base, 0, (size_t)bytes);
     bs_session *s = bs_carve(&c, 1, sizeof *s);
     s->plan = plan;
     s->graph = plan->graph;
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     take_parts_over(s, &parts);
+    s->weights = here && own_weights ? bs_carve(&c, plan->weight_bytes, 1) : NULL;
     s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
     if (sizes->transient && !s->transient)
         return NULL;

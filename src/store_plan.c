@@ -19,7 +19,7 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
-    snprintf(name, sizeof name, "%s.%s", bs_node_name(node), spec->suffix);
+    bs_weight_name(name, sizeof name, node, spec->suffix);
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
@@ -153,7 +153,7 @@ static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
     bs_store_unit *unit = &s->units[u];
     unit->first_node = p->n_nodes;
     for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        if (s->plan->nodes[n].unit != u + 1)
+        if (s->plan->nodes[n].unit != u + 1 || s->plan->nodes[n].owner != n)
             continue;
         bs_store_node *node = &s->nodes[p->n_nodes];
         const bs_status status = find_node(p, n, node);

@@ -10,7 +10,12 @@ uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
 
 /* ------------------------------------------------------------------------------------------------- checks */
 
-static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
+void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+{
+    snprintf(text, bytes, "%s%s%s", bs_node_name(node), *suffix ? "." : "", suffix);
+}
+
+void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
 {
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
@@ -45,8 +50,8 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
-    weight_shape_text(info->rank, info->dim, found, sizeof found);
-    weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
+    bs_weight_shape_text(info->rank, info->dim, found, sizeof found);
+    bs_weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
     if (!weight_shape_fits(spec, info))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, found, wanted);
     if (!weight_type_fits(info->dtype, spec->dtype))

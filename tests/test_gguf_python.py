@@ -6,6 +6,7 @@ package (tools/requirements.txt). Must never leave a file behind.
 """
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -253,6 +254,28 @@ def raises(action):
     return False
 
 
+def layers_of(names, weight, path):
+    g = bm.Graph()
+    x = g.input("x", "f32", [16])
+    for name in names:
+        x = g.linear(x, name, weight)
+    g.output("y", x)
+    g.write(path)
+    status, text = brainstorm("plan", path)
+    prepared = re.search(r"prepared weights (\d+) bytes", text)
+    return os.path.getsize(path), int(prepared.group(1)) if status == 0 and prepared else 0
+
+
+def test_shared_weights(folder):
+    weight, path = random(16, 16), os.path.join(folder, "shared.gguf")
+    one, prepared_one = layers_of(["same"], weight, path)
+    eight, prepared_eight = layers_of(["same"] * 8, weight, path)
+    copies, prepared_copies = layers_of([f"l{i}" for i in range(8)], weight, path)
+    report("a weight of eight layers is stored once and prepared once",
+           0 < prepared_one == prepared_eight == prepared_copies // 8 and copies > eight + 6 * weight.nbytes,
+           f"{one}, {eight}, {copies} bytes of files, {prepared_one}, {prepared_eight}, {prepared_copies} prepared")
+
+
 def twice(g):
     x = g.input("x", "f32", [4])
     g.linear(x, "l", random(2, 4))
@@ -270,7 +293,7 @@ def empty_block(g):
 
 def test_refusals():
     refused = {
-        "two weights of one name": twice,
+        "two different weights of one name": twice,
         "a value of another graph": foreign,
         "an empty block": empty_block,
         "a weight that is not finite": lambda g: g.constant("c", np.array([np.nan], np.float32)),

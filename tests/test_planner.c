@@ -241,7 +241,7 @@ static int32_t breaks_when_moved(bs_plan *p)
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
-        fills, slabs, forced, sizes, streamed, uses;
+        fills, slabs, forced, sizes, streamed, uses, copies;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -249,6 +249,8 @@ static void count_plan(coverage *c, const bs_plan *p)
     const bs_graph *g = p->graph;
     c->plans++;
     c->regions += p->n_regions > 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        c->copies += p->node_live[n] && p->nodes[n].owner != n;
     for (int32_t r = 1; r < g->n_routers; r++)
         c->in_tile += p->routers[r].live && p->routers[r].in_tile;
     for (int32_t d = 1; d < g->n_domains && p->desc.order == BS_ORDER_DEPTH; d++)
@@ -419,6 +421,7 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed,
            c.fills, c.slabs, c.forced, c.sizes);
     printf("  streamed plans %d, with %d uses of units\n", c.streamed, c.uses);
+    check((c.copies > 0) == rg_shares, "%d layers read the weights of another", c.copies);
     check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed && c.fills && c.slabs &&
               c.forced && c.sizes,
           "random graphs reach every kind of lowering");
@@ -696,6 +699,9 @@ int main(int argc, char **argv)
     rg_segments = true;
     test_random_graphs(seed * 1000 + 500000, argc > 2 ? atoi(argv[2]) : 100, "segments");
     rg_segments = false;
+    rg_shares = true;
+    test_random_graphs(seed * 1000 + 700000, argc > 2 ? atoi(argv[2]) : 60, "weights of each other");
+    rg_shares = false;
     test_exact_arenas();
     test_plan_arena();
     test_threads();

@@ -189,7 +189,7 @@ class Graph:
         self.blocks = [Block("main", 0)]
         self.n_values = self.n_routers = 0
         self._open = [0]       # numbers of the blocks we are in
-        self._names = set()    # of weights
+        self._weights = {}     # by name
 
     # ------------------------------------------------------------------------------------------ primitives
 
@@ -229,10 +229,13 @@ class Graph:
         return packed
 
     def _weight(self, name, array):
-        if name in self._names:
-            raise ValueError(f"two weights are called {name!r}")
-        self._names.add(name)
-        self.blocks[self._open[-1]].add(name, _stored(name, array))
+        """What several nodes of one name use is stored once, in the block of the first."""
+        stored, known = _stored(name, array), self._weights.get(name)
+        if known is None:
+            self._weights[name] = stored
+            self.blocks[self._open[-1]].add(name, stored)
+        elif known.dtype != stored.dtype or known.shape != stored.shape or known.tobytes() != stored.tobytes():
+            raise ValueError(f"two different weights are called {name!r}")
 
     @contextlib.contextmanager
     def block(self, name):

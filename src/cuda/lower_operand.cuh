@@ -21,6 +21,7 @@ struct bs_cu_lowering {
     const bs_device_layout *layout;
     const bs_cu_bound *bound;  /* [nodes] */
     uint64_t memory;           /* the session's on the device */
+    uint64_t weights;          /* prepared, resident */
     bs_device_step *steps;
     bs_device_operand *operands;
     int32_t n_steps, n_operands;
@@ -117,7 +118,7 @@ static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
         bs_cu_at_bound(l, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[p->source].prepared_offset;
+        o->base = l->weights + l->plan->nodes[p->source].prepared_offset;
     } else {
         bs_cu_stored(l, value, o);
     }
@@ -177,7 +178,7 @@ static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     bs_cu_extent(l, value, o);
     if (bs_op_get(n->op)->weights) { /* a constant */
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[node].prepared_offset;
+        o->base = l->weights + l->plan->nodes[node].prepared_offset;
         o->place = BS_AT_ROOT;
     } else if (n->n_in == 0) {
         bs_cu_at_bound(l, node, o);

@@ -113,7 +113,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
         const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
         const bs_node *node = &c->graph->nodes[step->node];
         const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
-        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, s->memory + s->layout.weights + step->prepared,
+        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, c->weights + step->prepared,
                                  c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
     }

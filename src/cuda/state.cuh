@@ -175,7 +175,7 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
+    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
                                                          cudaMemcpyHostToDevice, s->device->stream),
                                          "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;

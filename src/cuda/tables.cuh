@@ -44,7 +44,7 @@ static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
     }
     for (int32_t r = 1; r < c->graph->n_routers; r++)
         bs_device_decision_place(c->plan, r, &decisions[r]);
-    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)(s->memory + s->layout.weights);
+    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
 /* What this run's inputs say of segments. */
@@ -90,6 +90,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.layout = &s->layout;
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
+    l.weights = (uint64_t)(uintptr_t)s->client->weights;
 #ifndef BS_NO_CUBLAS
     l.cublas = s->device->cublas != NULL;
 #endif

@@ -179,6 +179,13 @@ static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, con
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
 }
 
+static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    const bs_conv_geometry g = conv2d_form_at(graph, a).geometry, h = conv2d_form_at(graph, b).geometry;
+    return g.groups == h.groups && g.stride_h == h.stride_h && g.stride_w == h.stride_w && g.dilation_h == h.dilation_h &&
+           g.dilation_w == h.dilation_w;
+}
+
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
                            const void *const *weights, void *prepared)
 {
@@ -304,6 +311,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .weights = conv2d_weights,
                             .plan = conv2d_plan,
                             .prepare = conv2d_prepare,
+                            .same_layout = conv2d_same_layout,
                             .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)

@@ -167,6 +167,11 @@ static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *wei
     }
 }
 
+static bool deconv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    return deconv2d_form_at(graph, a).stride == deconv2d_form_at(graph, b).stride;
+}
+
 static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
                              const void *const *weights, void *prepared)
 {
@@ -316,6 +321,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .weights = deconv2d_weights,
                               .plan = deconv2d_plan,
                               .prepare = deconv2d_prepare,
+                              .same_layout = deconv2d_same_layout,
                               .run = deconv2d_run};
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)

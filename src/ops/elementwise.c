@@ -249,6 +249,12 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
     }
 }
 
+static bool batch_norm_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    (void)graph;
+    return ((const bs_norm_desc *)a->params)->epsilon == ((const bs_norm_desc *)b->params)->epsilon;
+}
+
 static void batch_norm_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     (void)context;
@@ -282,6 +288,7 @@ const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .weights = batch_norm_weights,
                                 .plan = batch_norm_plan,
                                 .prepare = batch_norm_prepare,
+                                .same_layout = batch_norm_same_layout,
                                 .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
