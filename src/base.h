@@ -41,16 +41,16 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
-/* Whether item b belongs before item a is asked as before(context, b, a). Stable; buffer: of `count` (sort.c). */
-typedef bool (*bs_before)(const void *context, int32_t first, int32_t second);
-void bs_sort(int32_t *items, int32_t *buffer, int32_t count, bs_before before, const void *context);
-
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
     uint64_t used;
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
+typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))

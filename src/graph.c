@@ -285,7 +285,10 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     }
     bs_domain *d = &graph->domains[graph->n_domains];
     *d = *domain;
-    d->patches = d->kind == BS_DOMAIN_PATCHES ? graph->n_domains : graph->domains[d->parent].patches;
+    const bs_domain *parent = &graph->domains[d->parent];
+    d->patches = d->kind == BS_DOMAIN_PATCHES ? graph->n_domains : parent->patches;
+    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : graph->n_domains;
+    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : graph->n_domains;
     return graph->n_domains++;
 }
 

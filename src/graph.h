@@ -38,6 +38,8 @@ typedef struct bs_domain {
     int32_t size;             /* PATCHES: cell size in pixels of that frame */
     int64_t max_rows;
     int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+    int32_t top;              /* the one that is no PATH and that it descends from (or is) */
+    int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
 } bs_domain;
 
 /* A value. In a patch domain `dims` are the extents of the whole frame, as in the untiled network; the cell is

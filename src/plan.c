@@ -22,25 +22,31 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
     l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
 }
 
+/* What the hungriest pass takes. */
+static uint64_t workspace_bytes(const bs_graph *g)
+{
+    const uint64_t passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_share_workspace(g), bs_plan_units_workspace(g),
+                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        most = passes[i] > most ? passes[i] : most;
+    return most;
+}
+
 static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 {
-    l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
+    l->max_parts = bs_plan_most_parts(g);
     l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
-    /* a gather: one for each of its operands; else two at most; and the regions */
-    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
+    l->max_instrs = bs_plan_most_instrs(g);
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
     l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
     l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
     l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
-    l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    l->at_units = l->at_instrs + bs_align_u64((uint64_t)l->max_instrs * sizeof(bs_instr));
     layout_streaming(g, streams, l);
-    const uint64_t passes[] = {bs_plan_share_workspace(g), bs_plan_lower_workspace(g), bs_plan_memory_workspace(g)};
-    uint64_t workspace = 0;
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
-        workspace = passes[i] > workspace ? passes[i] : workspace;
-    l->bytes = l->at_workspace + workspace;
+    l->bytes = l->at_workspace + workspace_bytes(g);
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
@@ -174,18 +180,18 @@ static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    return bs_plan_stages(p, error) && bs_plan_memory(p, workspace, error);
+    return bs_plan_stages(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
 static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
 {
-    if (!bs_plan_live(p, error))
+    if (!bs_plan_live(p, workspace, error))
         return false;
-    bs_plan_fuse(p);
+    bs_plan_fuse(p, workspace);
     if (!bs_plan_share(p, workspace, error))
         return false;
-    bs_plan_units(p);
+    bs_plan_units(p, workspace);
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_too_large(p);
         if (!top)

@@ -1,23 +1,17 @@
-/* sort.c - the one sort: stable, n log n, no recursion, over numbers of things. Relies on base.h. */
+/* sort.c - the one stable sort: numbers of things, ordered by what a function says of two of them.
+ * Relies on base.h. Must never recurse or take memory. */
 #include "base.h"
 
-/* Halves of growing width, merged from one array into the other. */
-void bs_sort(int32_t *items, int32_t *buffer, int32_t count, bs_before before, const void *context)
+/* A merge sort by halves of growing width. */
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user)
 {
-    int32_t *from = items, *to = buffer;
     for (int64_t width = 1; width < count; width *= 2) {
-        for (int64_t begin = 0; begin < count; begin += 2 * width) {
-            const int64_t middle = bs_min_i64(begin + width, count), end = bs_min_i64(begin + 2 * width, count);
-            int64_t a = begin, b = middle;
-            for (int64_t i = begin; i < end; i++) {
-                const bool second = b < end && (a >= middle || before(context, from[b], from[a]));
-                to[i] = from[second ? b++ : a++];
-            }
+        for (int64_t low = 0; low < count; low += 2 * width) {
+            const int64_t middle = bs_min_i64(low + width, count), high = bs_min_i64(low + 2 * width, count);
+            int64_t a = low, b = middle;
+            for (int64_t k = low; k < high; k++)
+                buffer[k] = a < middle && (b >= high || !before(user, ids[b], ids[a])) ? ids[a++] : ids[b++];
         }
-        int32_t *const swap = from;
-        from = to;
-        to = swap;
+        memcpy(ids, buffer, (size_t)count * sizeof *ids);
     }
-    if (from != items)
-        memcpy(items, from, (size_t)count * sizeof *items);
 }
