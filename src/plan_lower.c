@@ -262,7 +262,7 @@ static void emit_regions(bs_lower_pass *l)
         if (!region_has_work(l->plan, r))
             continue;
         bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
-        i->domain = l->plan->region_domain[r];
+        i->domain = l->plan->regions[r].domain;
         i->time = l->region_time[r];
         i->node = r; /* the region's number */
     }
@@ -293,7 +293,13 @@ static void emit_nodes(bs_lower_pass *l)
                 emit_node(l, n);
 }
 
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
+/* Of all its tables. A node begins one region at most. */
+static uint64_t lower_words(const bs_graph *g)
+{
+    return 5 * (uint64_t)g->n_nodes + (uint64_t)g->n_values + 2 * (uint64_t)g->n_domains + (uint64_t)g->n_routers;
+}
+
+void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
     bs_lower_pass *l = workspace;
@@ -304,12 +310,14 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     l->needed = l->home + g->n_nodes;
     l->phase = l->needed + g->n_nodes;
     l->ready = l->phase + g->n_nodes;
-    memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
+    l->clock = l->ready + g->n_values;
+    l->open = l->clock + g->n_domains;
+    l->region_time = l->open + g->n_domains;
+    l->region_phase = l->region_time + plan->max_regions;
+    l->decided = l->region_phase + plan->max_regions;
+    memset(l->home, 0, (size_t)lower_words(g) * sizeof(int32_t));
     for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
         bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
-    if (l->full)
-        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
@@ -319,10 +327,9 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     sort_instrs(plan->instrs, plan->instrs + plan->max_instrs, plan->n_instrs);
     index_parts(plan);
     part_costs(plan);
-    return true;
 }
 
 uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(3 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64(lower_words(graph) * sizeof(int32_t));
 }

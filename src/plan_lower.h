@@ -15,12 +15,11 @@ typedef struct bs_lower_pass {
     int32_t *needed;      /* [nodes] of region_needs */
     int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
-    int32_t clock[BS_MAX_DOMAINS];
-    int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or BS_TOP */
-    int32_t region_time[BS_MAX_REGIONS];
-    int32_t region_phase[BS_MAX_REGIONS]; /* of its nodes, the last */
-    int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
-    bool full; /* there are more regions or parts than fit */
+    int32_t *clock;       /* [domains] */
+    int32_t *open;        /* [top-level domain] region that still takes nodes, or BS_TOP */
+    int32_t *region_time; /* [regions] */
+    int32_t *region_phase; /* [regions] of its nodes, the last */
+    int32_t *decided;     /* [routers] time of its decision */
 } bs_lower_pass;
 
 bool bs_lower_is_view(const bs_node *node);

@@ -50,10 +50,6 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     for (int32_t i = 0; i < p->n_parts; i++)
         if (p->parts[i].region == region && p->parts[i].domain == domain)
             return i;
-    if (p->n_parts == p->max_parts) {
-        l->full = true;
-        return 0;
-    }
     bs_part *part = &p->parts[p->n_parts];
     memset(part, 0, sizeof *part);
     part->region = region;
@@ -81,11 +77,7 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
-    if (l->plan->n_regions == BS_MAX_REGIONS) {
-        l->full = true;
-        return l->open[top] = 0;
-    }
-    l->plan->region_domain[l->plan->n_regions] = top;
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
     l->region_phase[l->plan->n_regions] = 0;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
@@ -132,7 +124,7 @@ static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, in
     if (region == BS_TOP)
         return l->phase[from] + (top != 0);
     const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
-    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
         return l->phase[from];
     return l->region_phase[region] + 1;
 }
@@ -154,7 +146,7 @@ static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t 
 static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
 {
     for (int32_t r = 0; r < l->plan->n_regions; r++)
-        if (l->plan->region_domain[r] == top && l->region_phase[r] == phase && region_takes(l, r, domain, unit))
+        if (l->plan->regions[r].domain == top && l->region_phase[r] == phase && region_takes(l, r, domain, unit))
             return r;
     const int32_t region = region_open(l, top);
     l->region_phase[region] = phase;
@@ -210,7 +202,7 @@ static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
 int32_t bs_lower_regions(bs_lower_pass *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
-    for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
+    for (int32_t d = 0; d < l->g->n_domains; d++)
         l->open[d] = BS_TOP;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
         l->home[n] = BS_TOP;
