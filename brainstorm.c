@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e4e6a893ff915e80183f9a9c89dd023984c957d903002ff495861c8ff51abf13
+ * sha256 of the parts: 070f706f9ad590e15af0aca32504e50e17138c07e168c70024f9a6a1aea6e1d0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -61,6 +61,10 @@ typedef struct bs_carver {
     uint64_t used;
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
+typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
@@ -251,6 +255,26 @@ void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes)
     return memory;
 }
 /* ==== end src/arena.c ========================================================================= */
+
+/* ==== begin src/sort.c ======================================================================== */
+/* sort.c - the one stable sort: numbers of things, ordered by what a function says of two of them.
+ * Relies on base.h. Must never recurse or take memory. */
+/* #include "base.h" */
+
+/* A merge sort by halves of growing width. */
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user)
+{
+    for (int64_t width = 1; width < count; width *= 2) {
+        for (int64_t low = 0; low < count; low += 2 * width) {
+            const int64_t middle = bs_min_i64(low + width, count), high = bs_min_i64(low + 2 * width, count);
+            int64_t a = low, b = middle;
+            for (int64_t k = low; k < high; k++)
+                buffer[k] = a < middle && (b >= high || !before(user, ids[b], ids[a])) ? ids[a++] : ids[b++];
+        }
+        memcpy(ids, buffer, (size_t)count * sizeof *ids);
+    }
+}
+/* ==== end src/sort.c ========================================================================== */
 
 /* ==== begin src/crc32.c ======================================================================= */
 /* crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
@@ -7854,6 +7878,8 @@ typedef struct bs_domain {
     int32_t size;             /* PATCHES: cell size in pixels of that frame */
     int64_t max_rows;
     int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+    int32_t top;              /* the one that is no PATH and that it descends from (or is) */
+    int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
     int32_t next;             /* PATH: another one of its router; 0 none */
     int32_t child[2];
 } bs_domain;
@@ -7916,6 +7942,7 @@ struct bs_graph {
     bs_error error;
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers; /* beside entry 0 */
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
+    int32_t n_cell_nodes; /* that work on rows of another domain than the root */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* the most that one of them has */
     int32_t first_name; /* the node at the root of the tree of names; 0 none */
@@ -8513,7 +8540,10 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     const int32_t id = *link = graph->n_domains++;
     bs_domain *d = &graph->domains[id];
     *d = *domain;
-    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : graph->domains[d->parent].patches;
+    const bs_domain *parent = &graph->domains[d->parent];
+    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : parent->patches;
+    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
+    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
     d->next = 0;
     if (d->kind == BS_DOMAIN_PATH) {
         d->next = graph->routers[d->router].path_domains;
@@ -8689,6 +8719,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     }
     if (op->flags & BS_OP_NAMED)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
+    graph->n_cell_nodes += node->domain != 0;
     graph->n_nodes++;
     return node;
 }
@@ -18359,6 +18390,8 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
+    bool whole; /* top level: a decision below it needs all of its rows */
     bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
@@ -18421,11 +18454,11 @@ struct bs_plan {
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
-bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
-void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
-void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan_stream.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
@@ -18434,16 +18467,30 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
+ * leaves room for that of its region. */
+static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
+
+/* A node of cells begins one part at most, and so it does with regions. */
+static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
+
+/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
+uint64_t bs_plan_live_workspace(const bs_graph *graph);
+uint64_t bs_plan_fuse_workspace(const bs_graph *graph);
+uint64_t bs_plan_units_workspace(const bs_graph *graph);
+uint64_t bs_plan_lower_workspace(const bs_graph *graph);
+uint64_t bs_plan_stages_workspace(const bs_graph *graph);
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
-/* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
- * returns the bytes of the whole. order: scratch of `count`. (plan_memory.c; tested by brute force.) */
+/* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
     uint64_t bytes, offset;
     int32_t first, last;
 } bs_life;
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
+ * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
+uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+uint64_t bs_place_workspace(int32_t count);
 
 /* Helpers of several stages. */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -18453,18 +18500,16 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
-bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
-/* The router that a look_ahead is about; 0: there is none of that name. */
-int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
-/* Sets the order of a top-level domain and of all below it, and where its routers decide. */
-void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order);
+/* Gives all domains the orders of their top-level ones; says where routers decide. */
+void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
@@ -18699,9 +18744,7 @@ struct bs_device {
 
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
-    while (graph->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = graph->domains[domain].parent;
-    return domain;
+    return graph->domains[domain].top;
 }
 
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
@@ -18738,29 +18781,52 @@ static bool force_routes(bs_plan *plan, bs_error *error)
 
 /* ----------------------------------------------------------------------------------------------- liveness */
 
-static void mark(bs_plan *plan, int32_t value)
+/* What is found to be needed waits in a list for what it needs itself. */
+typedef struct live_pass {
+    bs_plan *plan;
+    int32_t *waiting; /* [nodes] */
+    int32_t n_waiting;
+    int32_t *follower; /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
+} live_pass;
+
+static void mark_node(live_pass *l, int32_t node)
+{
+    if (node == 0 || l->plan->node_live[node])
+        return;
+    l->plan->node_live[node] = true;
+    l->waiting[l->n_waiting++] = node;
+}
+
+static void mark(live_pass *l, int32_t value)
 {
     if (value > 0)
-        plan->node_live[plan->graph->values[value].node] = true;
+        mark_node(l, l->plan->graph->values[value].node);
 }
 
-static void mark_router(bs_plan *plan, int32_t router)
+/* Where weights come and go, what is said ahead about a decision is needed with it. */
+static void mark_router(live_pass *l, int32_t router)
 {
-    plan->routers[router].live = true;
-    plan->node_live[plan->graph->routers[router].node] = true;
+    bs_router_plan *r = &l->plan->routers[router];
+    if (r->live)
+        return;
+    r->live = true;
+    mark_node(l, l->plan->graph->routers[router].node);
+    const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
+    for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
+        mark_node(l, n);
 }
 
-/* The router that decided for a domain must be there, and those of the domains above; and what says how its rows are
- * grouped. */
-static void mark_domain(bs_plan *plan, int32_t domain)
+/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are grouped. */
+static void mark_domain(live_pass *l, int32_t domain)
 {
-    const bs_graph *g = plan->graph;
-    while (g->domains[domain].kind == BS_DOMAIN_PATH) {
-        mark_router(plan, g->domains[domain].router);
-        domain = g->domains[domain].parent;
+    const bs_domain *d = &l->plan->graph->domains[domain];
+    if (d->kind == BS_DOMAIN_PATH) {
+        mark_router(l, d->router);
+        return;
     }
-    plan->domains[domain].live = true;
-    mark(plan, g->domains[domain].lengths);
+    l->plan->domains[domain].live = true;
+    mark(l, d->lengths);
 }
 
 bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
@@ -18775,90 +18841,110 @@ bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
     return residual ? bs_node_in(plan->graph, gather)[forced - 1] == 0 : index == forced - 1;
 }
 
-static void mark_operands(bs_plan *plan, const bs_node *node)
+static void mark_operands(live_pass *l, const bs_node *node)
 {
-    const bs_graph *g = plan->graph;
+    const bs_plan *plan = l->plan;
     int32_t n_in;
-    const int32_t *in = bs_plan_in(plan, (int32_t)(node - g->nodes), &n_in);
+    const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
     if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
         return; /* decided ahead: scores are not needed */
     for (int32_t i = 0; i < n_in; i++)
         if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
-            mark(plan, in[i]);
+            mark(l, in[i]);
     if (node->router)
-        mark_router(plan, node->router);
+        mark_router(l, node->router);
 }
 
-int32_t bs_look_ahead_router(const bs_graph *g, const bs_node *node)
+static bool name_is_before(const void *user, int32_t a, int32_t b)
 {
-    for (int32_t r = 1; r < g->n_routers; r++)
-        if (strcmp(g->routers[r].desc->name, bs_node_name(node)) == 0)
-            return r;
-    return 0;
+    const bs_graph *g = user;
+    return strcmp(g->routers[a].desc->name, g->routers[b].desc->name) < 0;
 }
 
-static bool look_aheads_fit(const bs_plan *plan, bs_error *error)
+/* The router of that name among those sorted by name, or 0. */
+static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char *name)
+{
+    int32_t low = 0, high = g->n_routers - 1;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (strcmp(g->routers[sorted[middle]].desc->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
+}
+
+static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_error *error)
 {
     const bs_graph *g = plan->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_route_desc *d = router ? g->routers[router].desc : NULL;
+    if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
+        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
+    const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
+    if (scores != d->paths)
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+    return true;
+}
+
+/* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
+static bool find_look_aheads(live_pass *l, bs_error *error)
+{
+    const bs_graph *g = l->plan->graph;
+    int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
+    bool are_sorted = false;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (!bs_node_is(node, &bs_op_look_ahead))
+        if (!bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             continue;
-        const int32_t r = bs_look_ahead_router(g, node);
-        const bs_route_desc *d = r ? g->routers[r].desc : NULL;
-        if (!d || g->routers[r].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
-            return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
-        const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
-        if (scores != d->paths)
-            return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+        for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
+            sorted[r - 1] = r;
+        if (!are_sorted)
+            bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
+        are_sorted = true;
+        const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
+        if (!look_ahead_fits(l->plan, n, router, error))
+            return false;
+        l->plan->nodes[n].algorithm = router;
     }
     return true;
 }
 
-/* A state is kept when something that is needed reads it. */
-static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
+/* What else becomes needed with a state or a decision. */
+static void find_followers(live_pass *l)
 {
-    const bs_graph *g = plan->graph;
-    if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
-        return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
-    if (bs_node_is(node, &bs_op_look_ahead)) {
-        const bs_router_plan *router = &plan->routers[bs_look_ahead_router(g, node)];
-        return plan->desc.slot_bytes > 0 && router->live && !router->forced;
+    const bs_graph *g = l->plan->graph;
+    memset(l->follower, 0, (size_t)g->n_nodes * sizeof *l->follower);
+    memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
+            l->follower[g->values[bs_node_in(g, node)[0]].node] = n; /* a state is written once */
+        if (!bs_node_is(node, &bs_op_look_ahead))
+            continue;
+        int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
+        l->follower[n] = *first;
+        *first = n;
     }
-    return bs_node_is(node, &bs_op_output);
 }
 
-/* Backwards to what is needed; again while that made another state's writing needed. */
-static void find_live(bs_plan *plan)
+/* From the outputs backwards to all that is needed. A state is kept when something that is needed reads it. */
+static void find_live(live_pass *l)
 {
-    const bs_graph *g = plan->graph;
-    for (bool more = true; more;) {
-        more = false;
-        for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
-            const bs_node *node = &g->nodes[n];
-            if (!plan->node_live[n] && is_needed_ending(plan, node))
-                plan->node_live[n] = more = true;
-            if (!plan->node_live[n])
-                continue;
-            mark_operands(plan, node);
-            mark_domain(plan, node->domain);
-        }
+    const bs_graph *g = l->plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (bs_node_is(&g->nodes[n], &bs_op_output))
+            mark_node(l, n);
+    while (l->n_waiting > 0) {
+        const int32_t n = l->waiting[--l->n_waiting];
+        mark_operands(l, &g->nodes[n]);
+        mark_domain(l, g->nodes[n].domain);
+        if (bs_node_is(&g->nodes[n], &bs_op_state))
+            mark_node(l, l->follower[n]);
     }
 }
 
 /* -------------------------------------------------------------------------------------------------- order */
-
-static bool tree_has_images(const bs_plan *plan, int32_t top)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (plan->node_live[n] && node->n_out > 0 && bs_plan_top_domain(g, node->domain) == top &&
-            g->values[node->first_out].rank == 3)
-            return true;
-    }
-    return false;
-}
 
 /* Decisions of the outermost routers are made for all rows; a nested router can be decided tile by tile when its rows
  * do not influence each other and the caller is not asked. */
@@ -18867,40 +18953,51 @@ static bool protocol_is_row_local(const bs_route_desc *d)
     return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
 }
 
-static bool tree_can_tile(const bs_plan *plan, int32_t top)
+/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that need
+ * all rows at once. */
+static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        bs_domain_plan *top = &plan->domains[bs_plan_top_domain(g, node->domain)];
+        if (!plan->node_live[n])
+            continue;
+        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
+        top->streams = top->streams || (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+    }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
-        const bool nested = router->domain != top && bs_plan_top_domain(g, router->domain) == top;
-        if (nested && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
-            return false;
+        const int32_t top = bs_plan_top_domain(g, router->domain);
+        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
+            plan->domains[top].whole = true;
     }
-    return true;
 }
 
 #define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
 
-void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order)
+void bs_plan_spread_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
     for (int32_t d = 0; d < g->n_domains; d++)
-        if (bs_plan_top_domain(g, d) == top)
-            plan->domains[d].order = order;
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const int32_t d = g->routers[r].domain;
-        plan->routers[r].in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
-        plan->routers[r].rows = plan->routers[r].in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+        plan->domains[d].order = plan->domains[bs_plan_top_domain(g, d)].order;
+    for (int32_t i = 1; i < g->n_routers; i++) {
+        const int32_t d = g->routers[i].domain;
+        bs_router_plan *r = &plan->routers[i];
+        r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
+        r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
     }
 }
 
 static void choose_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
+    look_into_trees(plan);
     for (int32_t d = 0; d < g->n_domains; d++) {
         bs_domain_plan *p = &plan->domains[d];
         const bs_domain *domain = &g->domains[d];
         const int32_t top = bs_plan_top_domain(g, d);
+        const bs_domain_plan *tree = &plan->domains[top];
         p->max_rows = domain->max_rows;
         p->size = domain->size;
         if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
@@ -18909,15 +19006,12 @@ static void choose_orders(bs_plan *plan)
             p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) * bs_ceil_div(bs_dim_max(g, domain->width), p->size);
         if (domain->kind == BS_DOMAIN_PATH)
             p->max_rows = plan->domains[domain->parent].max_rows;
-        const bool images = top > 0 && tree_has_images(plan, top);
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
-                            (plan->desc.order == BS_ORDER_AUTO && (images || bs_plan_streams_paths(plan, top)));
-        p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
+        const bool images = top > 0 && tree->images;
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
+        p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
-    for (int32_t d = 0; d < g->n_domains; d++)
-        if (g->domains[d].kind != BS_DOMAIN_PATH)
-            bs_plan_set_order(plan, d, plan->domains[d].order);
+    bs_plan_spread_orders(plan);
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */
@@ -19025,13 +19119,21 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-bool bs_plan_live(bs_plan *plan, bs_error *error)
+uint64_t bs_plan_live_workspace(const bs_graph *graph)
 {
-    if (!force_routes(plan, error))
+    return bs_align_u64((3 * (uint64_t)graph->n_nodes + (uint64_t)graph->n_routers) * sizeof(int32_t));
+}
+
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
+{
+    const int32_t nodes = plan->graph->n_nodes;
+    live_pass l = {plan, workspace, 0, NULL, NULL};
+    l.follower = l.waiting + 2 * nodes; /* what is sorted takes twice the room */
+    l.look_ahead = l.follower + nodes;
+    if (!force_routes(plan, error) || !find_look_aheads(&l, error))
         return false;
-    if (!look_aheads_fit(plan, error))
-        return false;
-    find_live(plan);
+    find_followers(&l);
+    find_live(&l);
     choose_orders(plan);
     spread_margins(plan);
     return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
@@ -19049,18 +19151,11 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
 
 /* --------------------------------------------------------------------------------------------------- units */
 
-static int32_t outermost_path(const bs_graph *g, int32_t domain)
-{
-    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return g->domains[domain].kind == BS_DOMAIN_PATH ? domain : 0;
-}
-
 static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 {
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (outermost_path(g, first->domain) != path)
+        if (g->domains[first->domain].outermost != path)
             break;
         block = up;
     }
@@ -19074,44 +19169,38 @@ static int32_t count_tensors(const bs_graph *g, const bs_node *node)
     return op->weights ? op->weights(g, node, specs) : 0;
 }
 
-static bool node_streams(const bs_plan *p, int32_t n)
+bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && count_tensors(p->graph, node) > 0;
+    return p->desc.slot_bytes > 0 && p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) &&
+           count_tensors(p->graph, node) > 0;
 }
 
-static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
+uint64_t bs_plan_units_workspace(const bs_graph *graph)
 {
-    for (int32_t u = 1; u < p->n_units; u++)
-        if (path ? p->units[u].domain == path : p->units[u].domain == 0 && p->units[u].block == block)
-            return u;
-    bs_plan_unit *unit = &p->units[p->n_units];
-    unit->block = path ? outermost_block(p->graph, block, path) : block;
-    unit->domain = path;
-    return p->n_units++;
+    return bs_align_u64(((uint64_t)graph->n_domains + (uint64_t)graph->n_blocks) * sizeof(int32_t));
 }
 
-void bs_plan_units(bs_plan *p)
+void bs_plan_units(bs_plan *p, void *workspace)
 {
     const bs_graph *g = p->graph;
+    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
+    memset(workspace, 0, (size_t)bs_plan_units_workspace(g));
     p->n_units = 1;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++) {
-        if (!node_streams(p, n))
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!bs_plan_node_streams(p, n))
             continue;
-        const int32_t unit = unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain));
-        p->nodes[n].unit = unit;
-        p->units[unit].n_nodes++;
-        p->units[unit].n_tensors += count_tensors(g, &g->nodes[n]);
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        int32_t *unit = path ? &of_path[path] : &of_block[block];
+        if (*unit == 0) {
+            *unit = p->n_units++;
+            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].domain = path;
+        }
+        p->nodes[n].unit = *unit;
+        p->units[*unit].n_nodes++;
+        p->units[*unit].n_tensors += count_tensors(g, &g->nodes[n]);
     }
-}
-
-bool bs_plan_streams_paths(const bs_plan *p, int32_t top)
-{
-    const bs_graph *g = p->graph;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++)
-        if (node_streams(p, n) && outermost_path(g, g->nodes[n].domain) && bs_plan_top_domain(g, g->nodes[n].domain) == top)
-            return true;
-    return false;
 }
 
 /* -------------------------------------------------------------------------------------------------- stages */
@@ -19123,45 +19212,75 @@ static int32_t unit_key(const bs_plan *p, int32_t unit)
     return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
 }
 
-static int32_t instr_key(const bs_plan *p, const bs_instr *i)
+/* Instructions of a region, and of a part in it, lie together. */
+typedef struct stage_pass {
+    bs_plan *plan;
+    int32_t *region_first; /* [regions] the first instruction of each */
+    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
+} stage_pass;
+
+static int32_t next_part(const bs_plan *p, int32_t instr)
 {
-    if (i->kind == BS_INSTR_OP)
-        return unit_key(p, p->nodes[i->node].unit);
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node && p->parts[k].unit)
-            return unit_key(p, p->parts[k].unit);
+    return instr + p->parts[p->instrs[instr].part].count;
+}
+
+static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
+{
+    return instr < p->n_instrs && p->instrs[instr].region == region;
+}
+
+static int32_t region_key(const stage_pass *s, int32_t region)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
+        if (p->parts[p->instrs[i].part].unit)
+            return unit_key(p, p->parts[p->instrs[i].part].unit);
     return 0;
 }
 
-/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
-static void stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
+static int32_t instr_key(const stage_pass *s, const bs_instr *i)
 {
-    for (int32_t k = stage->first_unit; unit != 0 && k < stage->first_unit + stage->n_units; k++)
-        if (p->stage_units[k] == unit - 1)
-            return;
-    if (unit == 0)
+    if (i->kind == BS_INSTR_OP)
+        return unit_key(s->plan, s->plan->nodes[i->node].unit);
+    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
+}
+
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
+{
+    bs_plan *p = s->plan;
+    if (unit == 0 || s->stage_of[unit] == p->n_stages)
         return;
+    s->stage_of[unit] = p->n_stages;
     p->stage_units[p->n_stage_units++] = unit - 1;
     stage->n_units++;
 }
 
-static void stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
+static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
 {
+    const bs_plan *p = s->plan;
     if (i->kind == BS_INSTR_OP)
-        stage_add(p, stage, p->nodes[i->node].unit);
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node)
-            stage_add(p, stage, p->parts[k].unit);
+        stage_add(s, stage, p->nodes[i->node].unit);
+    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
+        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
+}
+
+static void find_regions(stage_pass *s)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
+        s->region_first[p->instrs[k].region] = k;
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static void find_stages(bs_plan *p)
+static void find_stages(stage_pass *s)
 {
+    bs_plan *p = s->plan;
     bs_trace_stage *open = NULL;
     int32_t open_key = 0;
     for (int32_t k = 0; k < p->n_top; k++) {
         bs_instr *i = &p->instrs[k];
-        const int32_t key = instr_key(p, i);
+        const int32_t key = instr_key(s, i);
         i->stage = -1;
         if (key == 0)
             continue;
@@ -19173,7 +19292,7 @@ static void find_stages(bs_plan *p)
             open_key = key;
         }
         i->stage = p->n_stages - 1;
-        stage_add_instr(p, open, i);
+        stage_add_instr(s, open, i);
         if (i->kind == BS_INSTR_REGION)
             open = NULL;
     }
@@ -19203,8 +19322,14 @@ static void size_lanes(bs_plan *p)
     p->lane_bytes = (bs_add_u64(piece, 5 * BS_PAGE_BYTES - 1)) & ~(uint64_t)(BS_PAGE_BYTES - 1);
 }
 
-bool bs_plan_stages(bs_plan *p, bs_error *error)
+uint64_t bs_plan_stages_workspace(const bs_graph *graph)
 {
+    return bs_align_u64(((uint64_t)graph->n_nodes + (uint64_t)graph->n_domains + (uint64_t)graph->n_blocks + 1) * sizeof(int32_t));
+}
+
+bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
+{
+    stage_pass s = {p, workspace, NULL};
     int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
@@ -19215,8 +19340,11 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
     }
     if (!bs_plan_streams(p))
         return true;
+    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
+    memset(workspace, 0, (size_t)bs_plan_stages_workspace(p->graph));
     part_units(p);
-    find_stages(p);
+    find_regions(&s);
+    find_stages(&s);
     p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
     if (p->slot_bytes < p->largest_unit_bytes) {
         const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
@@ -19274,50 +19402,57 @@ bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_
 /* #include "structure.h" */
 /* #include "kernels/elementwise.h" */
 
-static int32_t readers_of(const bs_plan *p, int32_t value)
+/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
+typedef struct fuse_match {
+    int32_t inner[2], n_inner;
+    int32_t in[2];
+} fuse_match;
+
+typedef struct fuse_pass {
+    bs_plan *plan;
+    int32_t *readers; /* [values] how often needed nodes read it */
+} fuse_pass;
+
+static void count_reads(fuse_pass *f, int32_t node, int32_t step)
 {
-    int32_t count = 0;
-    for (int32_t n = p->graph->values[value].node + 1; n < p->graph->n_nodes; n++) {
-        int32_t n_in;
-        const int32_t *in = bs_plan_in(p, n, &n_in);
-        for (int32_t i = 0; p->node_live[n] && i < n_in; i++)
-            count += in[i] == value;
-    }
-    return count;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(f->plan, node, &n_in);
+    for (int32_t i = 0; f->plan->node_live[node] && i < n_in; i++)
+        f->readers[in[i]] += step;
 }
 
 /* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
-static int32_t only_use(const bs_plan *p, int32_t value, const char *name)
+static int32_t only_use(const fuse_pass *f, int32_t value, const char *name)
 {
-    const int32_t n = p->graph->values[value].node;
-    const bool is = strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
-    return is && readers_of(p, value) == 1 ? n : 0;
+    const bs_graph *g = f->plan->graph;
+    const int32_t n = g->values[value].node;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
+    return is && f->readers[value] == 1 ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
 
-static bool sr_store_match(bs_plan *p, int32_t n)
+static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
 {
+    const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
     const bs_node *convert = &g->nodes[n];
     const bs_convert_desc *desc = convert->params;
     if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
-    const int32_t add = only_use(p, bs_node_in(g, convert)[0], "add");
+    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
     if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
-        const int32_t shuffle = only_use(p, in[side], "pixel_shuffle"), base = in[1 - side];
+        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
         if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) || g->values[base].domain != convert->domain)
             continue;
         const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
         if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 || bs_dim_max(g, g->values[tail].dims[0]) != 4)
             continue;
-        p->node_live[add] = p->node_live[shuffle] = false;
-        p->nodes[n].fused_in[0] = tail;
-        p->nodes[n].fused_in[1] = base;
+        *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
         return true;
     }
     return false;
@@ -19353,7 +19488,7 @@ static bs_status sr_store_run(const bs_call *call)
 
 typedef struct bs_fusion {
     const char *name;
-    bool (*match)(bs_plan *plan, int32_t node); /* on success: fused_in is set, the inner nodes are off */
+    bool (*match)(const fuse_pass *f, int32_t node, fuse_match *match);
     bs_status (*run)(const bs_call *call);
     int32_t operands;
 } bs_fusion;
@@ -19381,12 +19516,35 @@ const char *bs_fusion_name(int32_t fusion)
     return fusion ? fusions[fusion - 1].name : "";
 }
 
-void bs_plan_fuse(bs_plan *plan)
+static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
 {
+    bs_node_plan *node = &f->plan->nodes[n];
+    count_reads(f, n, -1);
+    for (int32_t i = 0; i < m->n_inner; i++) {
+        count_reads(f, m->inner[i], -1);
+        f->plan->node_live[m->inner[i]] = false;
+    }
+    node->fusion = fusion;
+    memcpy(node->fused_in, m->in, sizeof m->in);
+    count_reads(f, n, 1);
+}
+
+uint64_t bs_plan_fuse_workspace(const bs_graph *graph)
+{
+    return bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
+}
+
+void bs_plan_fuse(bs_plan *plan, void *workspace)
+{
+    fuse_pass f = {plan, workspace};
+    fuse_match m;
+    memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        for (int32_t f = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && f < FUSIONS; f++)
-            if (fusions[f].match(plan, n))
-                plan->nodes[n].fusion = f + 1;
+        count_reads(&f, n, 1);
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < FUSIONS; i++)
+            if (fusions[i].match(&f, n, &m))
+                fuse(&f, n, i + 1, &m);
 }
 /* ==== end src/plan_fuse.c ===================================================================== */
 
@@ -19401,18 +19559,47 @@ void bs_plan_fuse(bs_plan *plan)
 
 #define BS_TOP (-1) /* no region: at top level */
 
+/* Who reads a value: operand `index` of `node`. */
+typedef struct bs_lower_reader {
+    int32_t node, index;
+} bs_lower_reader;
+
+/* A hash table of numbers that are found by what they stand for; a slot holds number + 1, or 0. */
+typedef struct bs_lower_index {
+    int32_t *slots;
+    uint32_t mask;
+} bs_lower_index;
+
 typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
+    bool mixed;           /* some domain is: nodes have phases */
+    int32_t max_regions;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
-    int32_t *needed;      /* [nodes] of region_needs */
     int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
+    int32_t *list;        /* [nodes or values] what is still to be visited */
+    int32_t *seen;        /* [nodes] the search that came by last */
+    int32_t *neighbour;   /* [nodes] another node of its region, or 0 */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
+    int32_t *first_reader; /* [values + 1] where the readers of a value begin */
+    bs_lower_reader *readers; /* [operands] */
+    bool *planar;         /* [values] seen through views, it has channels apart from each other */
     int32_t *clock;       /* [domains] */
-    int32_t *open;        /* [top-level domain] region that still takes nodes, or BS_TOP */
+    int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
+    int32_t *tile_region; /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
     int32_t *region_time; /* [regions] */
-    int32_t *region_phase; /* [regions] of its nodes, the last */
+    int32_t *region_phase; /* of its nodes, the last */
+    int32_t *region_part; /* its first part */
+    int32_t *region_node; /* one of its nodes; from there on by neighbour */
+    int32_t *region_seen; /* the search that came by last */
+    int32_t *region_asked; /* the search for which it was asked about */
+    int32_t *region_list;
     int32_t *decided;     /* [routers] time of its decision */
+    int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
+    bs_lower_index parts; /* by region and domain */
+    bs_lower_index phases; /* mixed: the first region by top-level domain, phase and router */
+    bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
+    int32_t searches;
 } bs_lower_pass;
 
 bool bs_lower_is_view(const bs_node *node);
@@ -19423,8 +19610,12 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
 typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
 bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
 
-/* A region for every node that runs in tiles (l->home). Returns a top-level domain that cannot run so, or 0. */
-int32_t bs_lower_regions(bs_lower_pass *l);
+/* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
+void bs_lower_find_readers(bs_lower_pass *l);
+
+/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then it
+ * returns false, and is to be called again. */
+bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */
 void bs_lower_places(bs_lower_pass *l);
@@ -19454,19 +19645,91 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
+static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
 {
-    for (int32_t n = l->g->values[value].node + 1; n < l->g->n_nodes; n++) {
-        const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_gather))
+        return bs_plan_gathers(l->plan, node, index);
+    return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
+}
+
+/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and operands. A
+ * chain that is fused reads no more than its nodes did. */
+static void each_operand(bs_lower_pass *l, bool write)
+{
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
         int32_t n_in;
         const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-        const bool gather = bs_node_is(node, &bs_op_gather);
-        const bool forced_route = bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].forced;
-        for (int32_t i = 0; l->plan->node_live[n] && !forced_route && i < n_in; i++)
-            if (in[i] == value && (!gather || bs_plan_gathers(l->plan, node, i)) && !visit(l, n, i, user))
-                return false;
+        for (int32_t i = 0; l->plan->node_live[n] && i < n_in; i++) {
+            if (in[i] == 0 || !is_read(l, &l->g->nodes[n], i))
+                continue;
+            if (write)
+                l->readers[l->first_reader[in[i]]] = (bs_lower_reader){n, i};
+            l->first_reader[in[i]]++;
+        }
     }
+}
+
+void bs_lower_find_readers(bs_lower_pass *l)
+{
+    int32_t *first = l->first_reader;
+    memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
+    each_operand(l, false);
+    for (int32_t v = 0, sum = 0; v <= l->g->n_values; v++) {
+        const int32_t count = first[v];
+        first[v] = sum;
+        sum += count;
+    }
+    each_operand(l, true); /* every beginning is now where the next one was */
+    memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
+    first[0] = 0;
+}
+
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
+{
+    for (int32_t i = l->first_reader[value]; i < l->first_reader[value + 1]; i++)
+        if (!visit(l, l->readers[i].node, l->readers[i].index, user))
+            return false;
     return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- indexes */
+
+static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
+{
+    uint64_t h = (uint32_t)a;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)b;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)c;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32);
+}
+
+/* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
+typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
+static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b, int32_t c)
+{
+    uint32_t at = hash_of(a, b, c) & index->mask;
+    while (index->slots[at] && !is(l, index->slots[at] - 1, a, b, c))
+        at = (at + 1) & index->mask;
+    return &index->slots[at];
+}
+
+static bool part_is(const bs_lower_pass *l, int32_t part, int32_t region, int32_t domain, int32_t unused)
+{
+    (void)unused;
+    return l->plan->parts[part].region == region && l->plan->parts[part].domain == domain;
+}
+
+static int32_t region_router(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].router; }
+static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].unit; }
+
+static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
+}
+
+static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
 }
 
 /* ------------------------------------------------------------------------------------------------ regions */
@@ -19474,17 +19737,15 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
 static int32_t part_domain(const bs_graph *g, int32_t domain)
 {
-    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return domain;
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
 }
 
 static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
 {
     bs_plan *p = l->plan;
-    for (int32_t i = 0; i < p->n_parts; i++)
-        if (p->parts[i].region == region && p->parts[i].domain == domain)
-            return i;
+    int32_t *slot = index_slot(l, &l->parts, part_is, region, domain, 0);
+    if (*slot)
+        return *slot - 1;
     bs_part *part = &p->parts[p->n_parts];
     memset(part, 0, sizeof *part);
     part->region = region;
@@ -19492,28 +19753,29 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     const bs_domain *d = &l->g->domains[domain];
     part->router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
     part->path = d->kind == BS_DOMAIN_PATH ? d->path : -1;
-    return p->n_parts++;
+    if (l->region_part[region] < 0)
+        l->region_part[region] = p->n_parts;
+    *slot = ++p->n_parts;
+    return p->n_parts - 1;
 }
 
 /* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
 static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
-    for (int32_t i = 0; i < l->plan->n_parts; i++) {
-        const bs_part *part = &l->plan->parts[i];
-        if (part->region != region)
-            continue;
-        if (d->kind == BS_DOMAIN_PATH)
-            return part->router == d->router;
-        return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
-    }
-    return true;
+    if (l->region_part[region] < 0)
+        return true;
+    const bs_part *part = &l->plan->parts[l->region_part[region]];
+    if (d->kind == BS_DOMAIN_PATH)
+        return part->router == d->router;
+    return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
 }
 
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
     l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
     l->region_phase[l->plan->n_regions] = 0;
+    l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
 }
@@ -19543,10 +19805,10 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
     for (int32_t i = 0; i < n_in; i++) {
         const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
         const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
-        if (made_in != BS_TOP && made_in != region)
-            for (int32_t d = 0; d < l->g->n_domains; d++)
-                if (l->open[d] == made_in)
-                    l->open[d] = BS_TOP;
+        if (made_in != BS_TOP && made_in != region) {
+            int32_t *open = &l->open[l->plan->regions[made_in].domain];
+            *open = *open == made_in ? BS_TOP : *open;
+        }
     }
 }
 
@@ -19578,14 +19840,34 @@ static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t 
     return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
 }
 
+/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which at
+ * most the first has none. */
 static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
 {
-    for (int32_t r = 0; r < l->plan->n_regions; r++)
-        if (l->plan->regions[r].domain == top && l->region_phase[r] == phase && region_takes(l, r, domain, unit))
-            return r;
+    const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
+    const int32_t first = *index_slot(l, &l->phases, region_is_of_phase, top, phase, router);
+    if (first && region_takes(l, first - 1, domain, unit))
+        return first - 1;
+    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, phase, unit);
+    if (of_unit)
+        return of_unit - 1;
     const int32_t region = region_open(l, top);
     l->region_phase[region] = phase;
     return region;
+}
+
+/* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
+static void region_enter(bs_lower_pass *l, int32_t region)
+{
+    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
+    int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
+    if (region_router(l, region))
+        return;
+    slot = index_slot(l, &l->units, region_is_of_unit, top, phase, region_unit(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
 }
 
 static void assign_home(bs_lower_pass *l, int32_t n)
@@ -19594,12 +19876,12 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->home[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->phase[n] = phase_of(l, n, 0, 0);
+        l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->phase[n] = phase_of(l, n, top, domain);
+    l->phase[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
     if (l->plan->domains[top].mixed)
         l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
@@ -19608,6 +19890,8 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
+    if (l->plan->domains[top].mixed)
+        region_enter(l, l->open[top]);
     close_read_regions(l, node, l->home[n]);
 }
 
@@ -19616,27 +19900,76 @@ int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
     return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
 }
 
-/* What is decided tile by tile is known in its own region only. The top-level domain of a router whose decision node n needs in
- * another one, which may be at the root, or 0. */
-static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+/* ---------------------------------------------------------------------------------------------- torn domains */
+
+#define NO_REGION (-2) /* decisions in several: no region has them all */
+
+/* In which region the routers above every domain decide tile by tile: parents come before their paths. */
+static void find_tile_regions(bs_lower_pass *l)
 {
-    const bs_node *node = &l->g->nodes[n];
-    int32_t router = node->router, domain = node->domain;
-    for (;;) {
-        const bs_router_info *info = &l->g->routers[router];
-        if (router && l->plan->routers[router].in_tile && bs_lower_region_of(l, info->node) != bs_lower_region_of(l, n))
-            return bs_plan_top_domain(l->g, info->domain);
-        if (l->g->domains[domain].kind != BS_DOMAIN_PATH)
-            return 0;
-        router = l->g->domains[domain].router;
-        domain = l->g->domains[domain].parent;
+    for (int32_t d = 0; d < l->g->n_domains; d++) {
+        const bs_domain *domain = &l->g->domains[d];
+        l->tile_region[d] = BS_TOP;
+        if (domain->kind != BS_DOMAIN_PATH)
+            continue;
+        const int32_t above = l->tile_region[domain->parent], region = bs_lower_region_of(l, l->g->routers[domain->router].node);
+        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above : above == BS_TOP || above == region ? region : NO_REGION;
     }
 }
 
-/* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
-int32_t bs_lower_regions(bs_lower_pass *l)
+/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which may be
+ * at the root. */
+static bool is_torn(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
+    const bool own = node->router && l->plan->routers[node->router].in_tile;
+    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) || (above != BS_TOP && above != region);
+}
+
+static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain); /* a price is of the root */
+}
+
+/* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
+static bool mend_torn(bs_lower_pass *l)
+{
+    bool torn = false;
+    find_tile_regions(l);
+    for (int32_t n = 1; n < l->g->n_nodes && !(torn && l->mixed); n++) {
+        if (!l->plan->node_live[n] || !is_torn(l, n))
+            continue;
+        l->plan->domains[torn_domain(l, n)].order = BS_ORDER_BREADTH;
+        torn = true;
+    }
+    if (torn)
+        bs_plan_spread_orders(l->plan);
+    return torn;
+}
+
+/* --------------------------------------------------------------------------------------------------- all nodes */
+
+static void clear_index(bs_lower_index *index) { memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots); }
+
+static void list_nodes(bs_lower_pass *l)
+{
+    memset(l->region_node, 0, (size_t)l->max_regions * sizeof *l->region_node);
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
+        const int32_t region = bs_lower_region_of(l, n);
+        l->neighbour[n] = region == BS_TOP ? 0 : l->region_node[region];
+        if (region != BS_TOP)
+            l->region_node[region] = n;
+    }
+}
+
+bool bs_lower_regions(bs_lower_pass *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
+    clear_index(&l->parts);
+    clear_index(&l->phases);
+    clear_index(&l->units);
     for (int32_t d = 0; d < l->g->n_domains; d++)
         l->open[d] = BS_TOP;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
@@ -19644,11 +19977,8 @@ int32_t bs_lower_regions(bs_lower_pass *l)
         if (n > 0 && l->plan->node_live[n])
             assign_home(l, n);
     }
-    int32_t torn = 0;
-    for (int32_t n = 1; n < l->g->n_nodes && torn == 0; n++)
-        if (l->plan->node_live[n])
-            torn = torn_domain(l, n);
-    return torn;
+    list_nodes(l);
+    return !mend_torn(l);
 }
 /* ==== end src/plan_region.c =================================================================== */
 
@@ -19657,17 +19987,15 @@ int32_t bs_lower_regions(bs_lower_pass *l)
  * Relies on plan_region.c having run. Must never assign offsets. */
 /* #include "plan_lower.h" */
 
+/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is known. */
 static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
-    for (;;) {
-        const bs_node *node = &l->g->nodes[l->g->values[value].node];
-        if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-            return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
-        value = bs_node_in(l->g, node)[0];
-        const bs_place place = l->plan->values[value].place;
-        if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
-            return false;
-    }
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+        return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
+    const int32_t from = bs_node_in(l->g, node)[0];
+    const bs_place place = l->plan->values[from].place;
+    return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
 }
 
 /* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
@@ -19687,7 +20015,7 @@ static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && is_planar(l, value);
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && l->planar[value];
     return !zeros && !scattered_rows && !channels;
 }
 
@@ -19795,44 +20123,48 @@ static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 typedef struct state_use {
     int32_t frame;         /* the assembled value that becomes the state */
     const bs_node *gather; /* whose paths store it */
+    int32_t n_views;       /* in l->list: values that are views of the state, whose readers are still to be asked */
+    int32_t n_readers;     /* in l->region_list: regions that read the old content */
+    int32_t search;        /* the number by which they are known */
 } state_use;
 
-static void need(bs_lower_pass *l, int32_t node, bool *more)
-{
-    *more = *more || !l->needed[node];
-    l->needed[node] = 1;
-}
+/* What is needed for a region to run, region by region and node by node. */
+typedef struct need_search {
+    int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
+} need_search;
 
-/* Marks what node n cannot run without: operands, decisions, and all of its region. */
-static void need_before(bs_lower_pass *l, int32_t n, bool *more)
+static void need(bs_lower_pass *l, need_search *s, int32_t node)
 {
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-    for (int32_t i = 0; i < n_in; i++)
-        if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
-            need(l, l->g->values[in[i]].node, more);
-    for (int32_t d = l->g->nodes[n].domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        need(l, l->g->routers[l->g->domains[d].router].node, more);
-    for (int32_t m = 1; bs_lower_region_of(l, n) != BS_TOP && m < l->g->n_nodes; m++)
-        if (bs_lower_region_of(l, m) == bs_lower_region_of(l, n))
-            need(l, m, more);
-}
-
-/* Whether region `before` must have run for region `after` to run. */
-static bool region_needs(bs_lower_pass *l, int32_t after, int32_t before)
-{
-    bool more = true, found = false;
-    for (int32_t n = 1; n < l->g->n_nodes; n++)
-        l->needed[n] = bs_lower_region_of(l, n) == after;
-    while (more) {
-        more = false;
-        for (int32_t n = l->g->n_nodes - 1; n >= 1; n--)
-            if (l->needed[n])
-                need_before(l, n, &more);
+    const int32_t region = bs_lower_region_of(l, node);
+    if (l->seen[node] == s->number)
+        return;
+    if (region != BS_TOP) {
+        l->region_seen[region] = s->number;
+        node = l->region_node[region]; /* all of it */
     }
-    for (int32_t n = 1; n < l->g->n_nodes; n++)
-        found = found || (l->needed[n] && bs_lower_region_of(l, n) == before);
-    return found && after != before;
+    for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
+        l->seen[node] = s->number;
+        l->list[s->n_waiting++] = node;
+    }
+}
+
+/* Marks the regions that must have run for region `after` to run, itself too (l->region_seen). */
+static int32_t find_needs(bs_lower_pass *l, int32_t after)
+{
+    need_search s = {++l->searches, 0};
+    need(l, &s, l->region_node[after]);
+    while (s.n_waiting > 0) {
+        const int32_t n = l->list[--s.n_waiting];
+        const bs_domain *d = &l->g->domains[l->g->nodes[n].domain];
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+        for (int32_t i = 0; i < n_in; i++)
+            if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
+                need(l, &s, l->g->values[in[i]].node);
+        if (d->kind == BS_DOMAIN_PATH) /* which needs the decisions above it */
+            need(l, &s, l->g->routers[d->router].node);
+    }
+    return s.number;
 }
 
 /* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
@@ -19842,43 +20174,52 @@ static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int
     return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
 }
 
-/* Whether no path stores before region `before` has run. */
-static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t before)
+/* Whether no path stores before all regions that read the old content have run. */
+static bool stores_wait(bs_lower_pass *l, const state_use *use)
 {
-    for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
-        const int32_t region = region_of_path(l, gather, i);
-        if (region != BS_TOP && !region_needs(l, region, before))
-            return false;
+    for (int32_t i = 0; use->n_readers > 0 && i < l->g->routers[use->gather->router].desc->paths; i++) {
+        const int32_t after = region_of_path(l, use->gather, i);
+        if (after == BS_TOP || l->region_asked[after] == use->search)
+            continue;
+        l->region_asked[after] = use->search;
+        const int32_t search = find_needs(l, after);
+        for (int32_t k = 0; k < use->n_readers; k++)
+            if (l->region_list[k] == after || l->region_seen[l->region_list[k]] != search)
+                return false;
     }
     return true;
 }
 
 static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    const state_use *use = user;
+    state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n);
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
-        return true; /* its readers are asked; and what only tells the cells (`like`) is not read */
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+        l->list[use->n_views++] = node->first_out; /* its readers are asked; and what only tells the cells (`like`) is not read */
+        return true;
+    }
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
-    return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
+    if (region != BS_TOP && l->region_seen[region] != use->search) {
+        l->region_seen[region] = use->search;
+        l->region_list[use->n_readers++] = region;
+    }
+    return region != BS_TOP;
 }
 
 /* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
  * residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t state, const state_use *use)
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use)
 {
-    state_use copy = *use;
     bool early = true;
-    for (int32_t value = state; value < l->g->n_values && early; value++) {
-        int32_t seen = value;
-        while (seen > state && l->plan->values[seen].place == BS_PLACE_VIEW)
-            seen = l->plan->values[seen].source;
-        early = seen != state || bs_lower_each_reader(l, value, state_reader_is_early, &copy);
-    }
-    return early;
+    use->search = ++l->searches;
+    l->list[use->n_views++] = state;
+    while (early && use->n_views > 0)
+        early = bs_lower_each_reader(l, l->list[--use->n_views], state_reader_is_early, use);
+    return early && stores_wait(l, use);
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
@@ -19911,7 +20252,7 @@ static void place_assembled(bs_lower_pass *l, int32_t value)
     int32_t state = 0;
     bs_lower_each_reader(l, value, finds_state, &state);
     const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
-    const state_use use = {value, &l->g->nodes[l->g->values[cells].node]};
+    state_use use = {value, &l->g->nodes[l->g->values[cells].node], 0, 0, 0};
     if (state && l->plan->values[state].place == BS_PLACE_STATE && is_stored_by_paths(l, use.gather) &&
         bs_lower_each_reader(l, value, is_ending, NULL) && state_value_is_early(l, state, &use)) {
         v->place = BS_PLACE_STATE;
@@ -19928,6 +20269,7 @@ static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     l->plan->values[value].scope = BS_TOP;
+    l->planar[value] = is_planar(l, value);
     if (bs_node_is(node, &bs_op_input))
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is(node, &bs_op_state))
@@ -20024,10 +20366,8 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 /* Rows of a path exist once its router has decided. */
 static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
 {
-    int32_t ready = 0;
-    for (; l->g->domains[domain].kind == BS_DOMAIN_PATH; domain = l->g->domains[domain].parent)
-        ready = bs_max_i32(ready, l->decided[l->g->domains[domain].router]);
-    return ready;
+    const bs_domain *d = &l->g->domains[domain];
+    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : 0;
 }
 
 static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
@@ -20128,6 +20468,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
         ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
     schedule(l, i, ready);
     l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
+    l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
 
 /* Copies to outputs and states that are not the value's own place. */
@@ -20165,7 +20506,6 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             emit_rest(l, n);
     } else if (bs_node_is(node, &bs_op_look_ahead)) {
         bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
-        l->plan->nodes[n].algorithm = bs_look_ahead_router(l->g, node);
         schedule(l, i, operands_ready(l, node, BS_TOP));
     } else if (node->n_out == 0) {
         return; /* endings come last */
@@ -20187,8 +20527,9 @@ static void emit_node(bs_lower_pass *l, int32_t n)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
-static bool goes_before(const bs_instr *a, const bs_instr *b)
+static bool goes_before(const void *user, int32_t first, int32_t second)
 {
+    const bs_instr *a = (const bs_instr *)user + first, *b = (const bs_instr *)user + second;
     if (a->region != b->region)
         return a->region < b->region; /* BS_TOP first */
     if (a->region == BS_TOP)
@@ -20196,18 +20537,29 @@ static bool goes_before(const bs_instr *a, const bs_instr *b)
     return a->part < b->part;
 }
 
-/* Stable merge sort by halves of growing width; the upper half of the array is the buffer. */
-static void sort_instrs(bs_instr *instrs, bs_instr *buffer, int32_t count)
+/* Puts the instruction of every number in `order` where that number stands, circle by circle. */
+static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
 {
-    for (int32_t width = 1; width < count; width *= 2) {
-        for (int32_t low = 0; low < count; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, count), high = bs_min_i32(low + 2 * width, count);
-            int32_t a = low, b = middle;
-            for (int32_t k = low; k < high; k++)
-                buffer[k] = a < middle && (b >= high || !goes_before(&instrs[b], &instrs[a])) ? instrs[a++] : instrs[b++];
+    for (int32_t k = 0; k < count; k++) {
+        const bs_instr first = instrs[k];
+        int32_t at = k;
+        while (order[at] != k) {
+            const int32_t from = order[at];
+            instrs[at] = instrs[from];
+            order[at] = at;
+            at = from;
         }
-        memcpy(instrs, buffer, (size_t)count * sizeof *instrs);
+        instrs[at] = first;
+        order[at] = at;
     }
+}
+
+static void sort_instrs(bs_instr *instrs, int32_t count, int32_t *order, int32_t *buffer)
+{
+    for (int32_t i = 0; i < count; i++)
+        order[i] = i;
+    bs_sort(order, buffer, count, goes_before, instrs);
+    arrange(instrs, order, count);
 }
 
 static void index_parts(bs_plan *p)
@@ -20225,18 +20577,14 @@ static void index_parts(bs_plan *p)
 }
 
 /* A region whose nodes are all views has nothing to run. */
-static bool region_has_work(const bs_plan *p, int32_t region)
-{
-    for (int32_t i = 0; i < p->n_instrs; i++)
-        if (p->instrs[i].region == region)
-            return true;
-    return false;
-}
-
 static void emit_regions(bs_lower_pass *l)
 {
+    const int32_t search = ++l->searches;
+    for (int32_t i = 0; i < l->plan->n_instrs; i++)
+        if (l->plan->instrs[i].region != BS_TOP)
+            l->region_seen[l->plan->instrs[i].region] = search;
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
-        if (!region_has_work(l->plan, r))
+        if (l->region_seen[r] != search)
             continue;
         bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
         i->domain = l->plan->regions[r].domain;
@@ -20258,59 +20606,265 @@ static void part_costs(bs_plan *p)
 /* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
 static void emit_nodes(bs_lower_pass *l)
 {
-    int32_t last = 0;
-    bool mixed = false;
-    for (int32_t d = 0; d < l->g->n_domains; d++)
-        mixed = mixed || l->plan->domains[d].mixed;
-    for (int32_t n = 1; mixed && n < l->g->n_nodes; n++)
-        last = bs_max_i32(last, l->phase[n]);
-    for (int32_t phase = 0; phase <= last; phase++)
-        for (int32_t n = 1; n < l->g->n_nodes; n++)
-            if (l->plan->node_live[n] && (!mixed || l->phase[n] == phase))
-                emit_node(l, n);
+    const int32_t nodes = l->g->n_nodes;
+    int32_t *next = l->seen; /* [phases] where the next node of each goes: an operand has a lower one, or the same */
+    memset(next, 0, (size_t)nodes * sizeof *next);
+    for (int32_t n = 1; n < nodes; n++)
+        next[l->phase[n]]++;
+    for (int32_t phase = 0, sum = 0; phase < nodes; phase++) {
+        const int32_t count = next[phase];
+        next[phase] = sum;
+        sum += count;
+    }
+    for (int32_t n = 1; n < nodes; n++)
+        l->list[next[l->phase[n]]++] = n;
+    for (int32_t i = 0; i < nodes - 1; i++)
+        if (l->plan->node_live[l->list[i]])
+            emit_node(l, l->list[i]);
 }
 
-/* Of all its tables. A node begins one region at most. */
-static uint64_t lower_words(const bs_graph *g)
+/* ------------------------------------------------------------------------------------------------ workspace */
+
+static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
 {
-    return 5 * (uint64_t)g->n_nodes + (uint64_t)g->n_values + 2 * (uint64_t)g->n_domains + (uint64_t)g->n_routers;
+    uint32_t slots = 4;
+    while (slots < 2 * (uint32_t)most)
+        slots *= 2;
+    index->mask = slots - 1;
+    index->slots = bs_carve(c, slots, sizeof *index->slots);
+}
+
+/* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
+static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
+{
+    const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
+    const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
+    l->max_regions = bs_plan_most_parts(g);
+    const uint64_t regions = (uint64_t)l->max_regions;
+    l->home = bs_carve(c, nodes, word);
+    l->phase = bs_carve(c, nodes, word);
+    l->list = bs_carve(c, nodes > values ? nodes : values, word);
+    l->seen = bs_carve(c, nodes, word);
+    l->neighbour = bs_carve(c, nodes, word);
+    l->ready = bs_carve(c, values, word);
+    l->first_reader = bs_carve(c, values + 1, word);
+    l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
+    l->planar = bs_carve(c, values, sizeof *l->planar);
+    l->clock = bs_carve(c, domains, word);
+    l->open = bs_carve(c, domains, word);
+    l->tile_region = bs_carve(c, domains, word);
+    l->region_time = bs_carve(c, regions, word);
+    l->region_phase = bs_carve(c, regions, word);
+    l->region_part = bs_carve(c, regions, word);
+    l->region_node = bs_carve(c, regions, word);
+    l->region_seen = bs_carve(c, regions, word);
+    l->region_asked = bs_carve(c, regions, word);
+    l->region_list = bs_carve(c, regions, word);
+    l->decided = bs_carve(c, routers, word);
+    l->path_ready = bs_carve(c, routers, word);
+    index_room(c, &l->parts, bs_plan_most_parts(g));
+    index_room(c, &l->phases, l->max_regions);
+    index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
+}
+
+uint64_t bs_plan_lower_workspace(const bs_graph *graph)
+{
+    bs_lower_pass l;
+    bs_carver pass = {NULL, 0};
+    memset(&l, 0, sizeof l);
+    carve_lower(&pass, &l, graph);
+    const uint64_t sorting = bs_align_u64(2 * (uint64_t)bs_plan_most_instrs(graph) * sizeof(int32_t));
+    return pass.used > sorting ? pass.used : sorting;
+}
+
+static bool ends_a_run(const bs_node *node)
+{
+    return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
 }
 
 void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
-    bs_lower_pass *l = workspace;
+    bs_carver c = {workspace, 0};
+    bs_lower_pass pass, *l = &pass;
     memset(l, 0, sizeof *l);
+    carve_lower(&c, l, g);
+    memset(workspace, 0, (size_t)c.used);
     l->plan = plan;
     l->g = g;
-    l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
-    l->needed = l->home + g->n_nodes;
-    l->phase = l->needed + g->n_nodes;
-    l->ready = l->phase + g->n_nodes;
-    l->clock = l->ready + g->n_values;
-    l->open = l->clock + g->n_domains;
-    l->region_time = l->open + g->n_domains;
-    l->region_phase = l->region_time + plan->max_regions;
-    l->decided = l->region_phase + plan->max_regions;
-    memset(l->home, 0, (size_t)lower_words(g) * sizeof(int32_t));
-    for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
-        bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
+    for (int32_t d = 0; d < g->n_domains; d++)
+        l->mixed = l->mixed || plan->domains[d].mixed;
+    bs_lower_find_readers(l);
+    while (!bs_lower_regions(l))
+        continue;
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
+        if (plan->node_live[n] && ends_a_run(&g->nodes[n]))
             emit_ending(l, n);
-    sort_instrs(plan->instrs, plan->instrs + plan->max_instrs, plan->n_instrs);
+    /* nothing of the pass is needed any more */
+    sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);
 }
-
-uint64_t bs_plan_lower_workspace(const bs_graph *graph)
-{
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64(lower_words(graph) * sizeof(int32_t));
-}
 /* ==== end src/plan_lower.c ==================================================================== */
+
+/* ==== begin src/plan_lives.c ================================================================== */
+/* plan_lives.c - lives to offsets: what is alive at the same time never shares bytes.
+ *
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets.
+ * Relies on plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
+/* #include "plan.h" */
+
+typedef struct place_pass {
+    bs_life *lives;
+    int32_t count;
+    int32_t *by_start; /* [count] in the order in which they begin */
+    int32_t *rank;     /* [count] where each stands there */
+    int32_t *by_size;  /* [count] the largest first */
+    int32_t *met;      /* [count] a heap of placed lives that overlap in time, the lowest first */
+    int32_t *ends;     /* [2 * leaves] a tree over by_start: when the last one below ends, of those that are placed */
+    int32_t leaves;
+} place_pass;
+
+static bool begins_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *lives = user;
+    return lives[a].first < lives[b].first;
+}
+
+static bool is_larger(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *lives = user;
+    return lives[a].bytes > lives[b].bytes;
+}
+
+/* ------------------------------------------------------------------------------------- who is met in time */
+
+static void met_insert(place_pass *p, int32_t life)
+{
+    const int32_t last = p->lives[life].last;
+    for (int32_t at = p->leaves + p->rank[life]; at >= 1 && p->ends[at] < last; at /= 2)
+        p->ends[at] = last;
+}
+
+/* The first placed one from rank `from` on that ends at `time` or later; p->leaves: none. */
+static int32_t next_met(const place_pass *p, int32_t from, int32_t time)
+{
+    int32_t at = p->leaves + from;
+    if (from >= p->leaves)
+        return p->leaves;
+    while (p->ends[at] < time) { /* to the right, as high as it goes */
+        while (at & 1)
+            at /= 2;
+        if (at == 0)
+            return p->leaves;
+        at++;
+    }
+    while (at < p->leaves) /* down to the leftmost */
+        at = p->ends[2 * at] >= time ? 2 * at : 2 * at + 1;
+    return at - p->leaves;
+}
+
+static void heap_down(place_pass *p, int32_t at, int32_t count)
+{
+    const int32_t life = p->met[at];
+    for (int32_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && p->lives[p->met[child + 1]].offset < p->lives[p->met[child]].offset)
+            child++;
+        if (p->lives[p->met[child]].offset >= p->lives[life].offset)
+            break;
+        p->met[at] = p->met[child];
+    }
+    p->met[at] = life;
+}
+
+static int32_t find_met(place_pass *p, const bs_life *life)
+{
+    int32_t count = 0;
+    for (int32_t r = next_met(p, 0, life->first); r < p->count && p->lives[p->by_start[r]].first <= life->last; r = next_met(p, r + 1, life->first))
+        p->met[count++] = p->by_start[r];
+    for (int32_t at = count / 2 - 1; at >= 0; at--)
+        heap_down(p, at, count);
+    return count;
+}
+
+/* From below: past every one that leaves no gap. */
+static uint64_t lowest_gap(place_pass *p, const bs_life *life)
+{
+    uint64_t offset = 0;
+    for (int32_t count = find_met(p, life); count > 0; count--) {
+        const bs_life *other = &p->lives[p->met[0]];
+        if (other->offset >= bs_add_u64(offset, life->bytes))
+            break;
+        const uint64_t end = bs_align_u64(bs_add_u64(other->offset, other->bytes));
+        offset = offset > end ? offset : end;
+        p->met[0] = p->met[count - 1];
+        heap_down(p, 0, count - 1);
+    }
+    return offset;
+}
+
+/* ------------------------------------------------------------------------------------------------ placing */
+
+static uint64_t place_by_size(place_pass *p)
+{
+    uint64_t total = 0;
+    for (int32_t i = 0; i < 2 * p->leaves; i++)
+        p->ends[i] = INT32_MIN;
+    for (int32_t i = 0; i < p->count; i++)
+        p->by_size[i] = i;
+    bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
+    for (int32_t i = 0; i < p->count; i++) {
+        bs_life *life = &p->lives[p->by_size[i]];
+        life->offset = 0;
+        if (life->bytes == 0)
+            continue;
+        life->offset = lowest_gap(p, life);
+        met_insert(p, p->by_size[i]);
+        const uint64_t end = bs_add_u64(life->offset, life->bytes);
+        total = total > end ? total : end;
+    }
+    return bs_align_u64(total);
+}
+
+static void carve_place(bs_carver *c, place_pass *p, int32_t count)
+{
+    const uint64_t n = (uint64_t)count;
+    p->count = count;
+    p->leaves = 1;
+    while (p->leaves < count)
+        p->leaves *= 2;
+    p->by_start = bs_carve(c, n, sizeof *p->by_start);
+    p->rank = bs_carve(c, n, sizeof *p->rank);
+    p->by_size = bs_carve(c, n, sizeof *p->by_size);
+    p->met = bs_carve(c, n, sizeof *p->met);
+    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, sizeof *p->ends);
+}
+
+uint64_t bs_place_workspace(int32_t count)
+{
+    place_pass p;
+    bs_carver c = {NULL, 0};
+    carve_place(&c, &p, count);
+    return c.used;
+}
+
+uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace)
+{
+    place_pass p;
+    bs_carver c = {workspace, 0};
+    carve_place(&c, &p, count);
+    p.lives = lives;
+    for (int32_t i = 0; i < count; i++)
+        p.by_start[i] = i;
+    bs_sort(p.by_start, p.met, count, begins_before, lives);
+    for (int32_t r = 0; r < count; r++)
+        p.rank[p.by_start[r]] = r;
+    return place_by_size(&p);
+}
+/* ==== end src/plan_lives.c ==================================================================== */
 
 /* ==== begin src/plan_memory.c ================================================================= */
 /* plan_memory.c - the third stage of planning: lifetimes to offsets.
@@ -20323,32 +20877,15 @@ uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 /* #include "plan.h" */
 /* #include "structure.h" */
 
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
-{
-    uint64_t total = 0;
-    for (int32_t i = 0; i < count; i++) { /* by size, descending; insertion keeps it stable */
-        int32_t k = i;
-        for (; k > 0 && lives[order[k - 1]].bytes < lives[i].bytes; k--)
-            order[k] = order[k - 1];
-        order[k] = i;
-    }
-    for (int32_t i = 0; i < count; i++) {
-        bs_life *life = &lives[order[i]];
-        life->offset = 0;
-        for (int32_t k = 0; k < i; k++) { /* raise past every conflict; restart, since raising may meet an earlier one */
-            const bs_life *other = &lives[order[k]];
-            const bool together = life->first <= other->last && other->first <= life->last;
-            const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
-            if (together && overlap) {
-                life->offset = bs_align_u64(other->offset + other->bytes);
-                k = -1;
-            }
-        }
-        if (life->bytes > 0)
-            total = total > bs_add_u64(life->offset, life->bytes) ? total : bs_add_u64(life->offset, life->bytes);
-    }
-    return bs_align_u64(total);
-}
+typedef struct memory_pass {
+    bs_plan *plan;
+    bs_life *lives;    /* [values] of a scope, one after the other */
+    int32_t *life_of;  /* [values] of a slab: its life */
+    int32_t *members;  /* [values] of the transient arena, then of part after part */
+    int32_t *scope_end; /* [parts + 1] in members, the transient arena first */
+    int32_t *counts;   /* [domains], [routers + 1], [regions] */
+    void *place;       /* for placing */
+} memory_pass;
 
 /* -------------------------------------------------------------------------------------------------- sizes */
 
@@ -20410,79 +20947,132 @@ static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t ti
         touch(p, in[k], scope, time);
     for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
         touch(p, node->first_out + k, scope, time);
-    /* a decision's price is written by the route */
-    for (int32_t n = i->node + 1; i->kind == BS_INSTR_ROUTE && n < p->graph->n_nodes; n++)
-        if (p->node_live[n] && p->graph->nodes[n].router == node->router && bs_node_is(&p->graph->nodes[n], &bs_op_route_price))
-            touch(p, p->graph->nodes[n].first_out, scope, time);
 }
 
-static void find_lifetimes(bs_plan *p)
+static void touch_everywhere(bs_plan *p, const int32_t *region_time, int32_t value, const bs_instr *i, int32_t index)
 {
+    touch(p, value, i->region < 0 ? -1 : i->part, i->region < 0 ? i->time : index);
+    if (i->region >= 0)
+        touch(p, value, -1, region_time[i->region]);
+}
+
+/* A decision's price is written by the route. */
+static void touch_prices(bs_plan *p, const int32_t *region_time, int32_t *route)
+{
+    const bs_graph *g = p->graph;
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        if (p->instrs[i].kind == BS_INSTR_ROUTE)
+            route[g->nodes[p->instrs[i].node].router] = i;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (p->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price)) {
+            const int32_t i = route[g->nodes[n].router];
+            touch_everywhere(p, region_time, g->nodes[n].first_out, &p->instrs[i], i);
+        }
+}
+
+static void find_lifetimes(memory_pass *m)
+{
+    bs_plan *p = m->plan;
+    int32_t *region_time = m->counts;
     for (int32_t v = 0; v < p->graph->n_values; v++)
         p->values[v].first = p->values[v].last = -1;
+    for (int32_t t = 0; t < p->n_top; t++)
+        if (p->instrs[t].kind == BS_INSTR_REGION)
+            region_time[p->instrs[t].node] = p->instrs[t].time;
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         if (instr->kind == BS_INSTR_REGION)
             continue;
-        if (instr->region < 0) {
-            touch_instr(p, instr, -1, instr->time);
-            continue;
-        }
-        touch_instr(p, instr, instr->part, i);
-        for (int32_t t = 0; t < p->n_top; t++) /* what a region touches outside is touched at the region's time */
-            if (p->instrs[t].kind == BS_INSTR_REGION && p->instrs[t].node == instr->region)
-                touch_instr(p, instr, -1, p->instrs[t].time);
+        touch_instr(p, instr, instr->region < 0 ? -1 : instr->part, instr->region < 0 ? instr->time : i);
+        if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
+            touch_instr(p, instr, -1, region_time[instr->region]);
     }
+    touch_prices(p, region_time, m->members);
 }
 
 /* ------------------------------------------------------------------------------------------------ placing */
 
-/* The ordinal of a value among the stored ones of its path: values of equal ordinal share a slab. */
-static void assign_slabs(bs_plan *p)
+/* The router of a value whose slab can be shared, or 0. */
+static int32_t slab_router(const bs_plan *p, int32_t value)
 {
-    for (int32_t v = 1; v < p->graph->n_values; v++) {
-        bs_value_plan *plan = &p->values[v];
-        const bs_domain *d = &p->graph->domains[p->graph->values[v].domain];
-        int32_t ordinal = 0;
-        plan->slab = v;
-        if (plan->place != BS_PLACE_TRANSIENT || d->kind != BS_DOMAIN_PATH)
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
+}
+
+/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of them. */
+static void assign_slabs(memory_pass *m)
+{
+    bs_plan *p = m->plan;
+    const bs_graph *g = p->graph;
+    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* of a domain's next value; of a router's slabs */
+    int32_t *slab = m->members;
+    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
+    memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
+    for (int32_t v = 1; v < g->n_values; v++) { /* as many slabs as the longest path has values */
+        const int32_t router = slab_router(p, v), count = router ? ++ordinal[g->values[v].domain] : 0;
+        first[router + 1] = router ? bs_max_i32(first[router + 1], count) : 0;
+    }
+    for (int32_t r = 1; r <= g->n_routers; r++)
+        first[r] += first[r - 1];
+    memset(slab, 0, (size_t)g->n_values * sizeof *slab);
+    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const int32_t router = slab_router(p, v);
+        p->values[v].slab = v;
+        if (router == 0)
             continue;
-        for (int32_t u = 1; u < v; u++)
-            ordinal += p->values[u].place == BS_PLACE_TRANSIENT && p->graph->values[u].domain == p->graph->values[v].domain;
-        for (int32_t u = 1; u < v; u++) {
-            const bs_domain *other = &p->graph->domains[p->graph->values[u].domain];
-            if (p->values[u].place != BS_PLACE_TRANSIENT || other->kind != BS_DOMAIN_PATH || other->router != d->router || other->path == d->path)
+        int32_t *known = &slab[first[router] + ordinal[g->values[v].domain]++];
+        *known = *known ? *known : v;
+        p->values[v].slab = *known;
+    }
+}
+
+/* Which values every scope has, in their order: the transient arena's, then those of part after part. */
+static void find_members(memory_pass *m)
+{
+    const bs_plan *p = m->plan;
+    memset(m->scope_end, 0, ((size_t)p->n_parts + 2) * sizeof *m->scope_end);
+    for (int32_t pass = 0; pass < 2; pass++) {
+        for (int32_t v = 1; v < p->graph->n_values; v++) {
+            const bs_value_plan *plan = &p->values[v];
+            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0 : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1 : -1;
+            if (scope < 0)
                 continue;
-            int32_t place = 0;
-            for (int32_t w = 1; w < u; w++)
-                place += p->values[w].place == BS_PLACE_TRANSIENT && p->graph->values[w].domain == p->graph->values[u].domain;
-            if (place == ordinal) { /* the first of that ordinal, so a slab of its own */
-                plan->slab = u;
-                break;
-            }
+            if (pass == 1)
+                m->members[m->scope_end[scope]] = v;
+            m->scope_end[scope]++;
+        }
+        for (int32_t s = 0, sum = 0; pass == 0 && s <= p->n_parts; s++) {
+            const int32_t count = m->scope_end[s];
+            m->scope_end[s] = sum;
+            sum += count;
         }
     }
 }
 
-static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place place, int32_t scope)
+/* scope: -1 the transient arena, else a part's scratch. */
+static uint64_t place_scope(memory_pass *m, int32_t scope)
 {
-    int32_t count = p->graph->n_values;
-    memset(lives, 0, (size_t)count * sizeof *lives);
-    for (int32_t v = 1; v < count; v++) {
-        const bs_value_plan *plan = &p->values[v];
-        if (plan->place != place || plan->scope != scope)
-            continue;
-        bs_life *life = &lives[plan->slab];
+    bs_plan *p = m->plan;
+    const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
+    int32_t count = 0;
+    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
+        const bs_value_plan *plan = &p->values[m->members[i]];
         const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
-        const bool fresh = life->bytes == 0;
-        life->first = fresh ? plan->first : bs_min_i32(life->first, plan->first);
-        life->last = fresh ? plan->last : bs_max_i32(life->last, plan->last);
+        const bool fresh = plan->slab == m->members[i];
+        if (fresh) {
+            m->life_of[plan->slab] = count;
+            m->lives[count++] = (bs_life){bytes, 0, plan->first, plan->last};
+            continue;
+        }
+        bs_life *life = &m->lives[m->life_of[plan->slab]];
+        life->first = bs_min_i32(life->first, plan->first);
+        life->last = bs_max_i32(life->last, plan->last);
         life->bytes = life->bytes > bytes ? life->bytes : bytes;
     }
-    const uint64_t total = bs_plan_place(lives, order, count);
-    for (int32_t v = 1; v < count; v++)
-        if (p->values[v].place == place && p->values[v].scope == scope)
-            p->values[v].offset = lives[p->values[v].slab].offset;
+    const uint64_t total = bs_place_lives(m->lives, count, m->place);
+    for (int32_t i = begin; i < end; i++)
+        p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
     return total;
 }
 
@@ -20501,7 +21091,7 @@ int32_t bs_plan_too_large(const bs_plan *p)
 {
     for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
         const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (p->parts[k].scratch_bytes > p->shared_bytes && !bs_plan_streams_paths(p, top))
+        if (p->parts[k].scratch_bytes > p->shared_bytes && !p->domains[top].streams)
             return top;
     }
     return 0;
@@ -20543,21 +21133,39 @@ void bs_plan_make_fit(bs_plan *p, int32_t top)
     if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
         p->domains[top].mixed = true;
     else
-        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+        p->domains[top].order = BS_ORDER_BREADTH;
+    bs_plan_spread_orders(p);
+}
+
+/* One walk counts and hands out. */
+static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
+{
+    const uint64_t values = (uint64_t)g->n_values, word = sizeof(int32_t);
+    const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
+    m->lives = bs_carve(c, values, sizeof *m->lives);
+    m->life_of = bs_carve(c, values, word);
+    m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
+    m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
+    m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
+    m->place = bs_carve(c, bs_place_workspace(g->n_values), 1);
 }
 
 uint64_t bs_plan_memory_workspace(const bs_graph *graph)
 {
-    return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
+    memory_pass m = {0};
+    bs_carver c = {NULL, 0};
+    carve_memory(&c, &m, graph);
+    return c.used;
 }
 
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t values = plan->graph->n_values;
-    bs_life *lives = workspace;
-    int32_t *order = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64((uint64_t)values * sizeof(bs_life)));
-    find_lifetimes(plan);
-    assign_slabs(plan);
+    memory_pass m = {.plan = plan};
+    bs_carver c = {workspace, 0};
+    carve_memory(&c, &m, plan->graph);
+    find_lifetimes(&m);
+    assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
         const bs_place place = plan->values[v].place;
         if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
@@ -20566,10 +21174,11 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
         plan->values[v].rows = storage_rows(plan, v);
     }
     widen_slabs(plan);
-    plan->transient_bytes = place_scope(plan, lives, order, BS_PLACE_TRANSIENT, -1);
+    find_members(&m);
+    plan->transient_bytes = place_scope(&m, -1);
     plan->kernel_scratch_offset = 0;
     for (int32_t k = 0; k < plan->n_parts; k++) {
-        plan->parts[k].scratch_bytes = place_scope(plan, lives, order, BS_PLACE_SCRATCH, k);
+        plan->parts[k].scratch_bytes = place_scope(&m, k);
         if (plan->parts[k].scratch_bytes > plan->kernel_scratch_offset)
             plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
     }
@@ -20602,7 +21211,7 @@ typedef struct plan_layout {
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
+    const int32_t stages = streams ? g->n_nodes : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
@@ -20610,27 +21219,32 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
     l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
 }
 
-/* Nodes that may run in tiles: those of cells, where a domain may run depth first (plan_live.c). */
-static int32_t count_tile_nodes(const bs_graph *g, const bs_plan_desc *desc, bool streams)
+/* What the hungriest pass takes. */
+static uint64_t workspace_bytes(const bs_graph *g)
+{
+    const uint64_t passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_units_workspace(g),
+                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        most = passes[i] > most ? passes[i] : most;
+    return most;
+}
+
+/* Whether anything may run in tiles (plan_live.c). */
+static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
 {
     const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
-    bool depth = order == BS_ORDER_DEPTH || streams;
-    int32_t count = 0;
-    for (int32_t n = 1; n < g->n_nodes && order != BS_ORDER_BREADTH; n++) {
-        const bs_node *node = &g->nodes[n];
-        const int32_t domain = bs_node_is(node, &bs_op_route) ? g->routers[node->router].domain : node->domain;
-        count += domain != 0;
-        depth = depth || (domain != 0 && node->n_out > 0 && g->values[node->first_out].rank == 3);
-    }
-    return depth ? count : 0;
+    bool images = false;
+    for (int32_t v = 1; v < g->n_values && !images; v++)
+        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
 }
 
 static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
 {
     const bool streams = desc && desc->slot_bytes > 0;
-    l->max_parts = l->max_regions = count_tile_nodes(g, desc, streams); /* a node begins one at most */
-    /* a gather: one for each of its operands; else two at most; and the regions */
-    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
+    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
+    l->max_instrs = bs_plan_most_instrs(g);
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
@@ -20640,10 +21254,9 @@ static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_l
     l->at_region_parts = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_regions = l->at_region_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(int32_t));
     l->at_instrs = l->at_regions + bs_align_u64((uint64_t)l->max_regions * sizeof(bs_region));
-    l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    l->at_units = l->at_instrs + bs_align_u64((uint64_t)l->max_instrs * sizeof(bs_instr));
     layout_streaming(g, streams, l);
-    const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
-    l->bytes = l->at_workspace + (lower > memory ? lower : memory);
+    l->bytes = l->at_workspace + workspace_bytes(g);
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
@@ -20736,24 +21349,11 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 
 /* -------------------------------------------------------------------------------------------------- parts */
 
-static bool part_goes_before(const bs_plan *p, int32_t a, int32_t b)
+static bool part_goes_before(const void *user, int32_t a, int32_t b)
 {
+    const bs_plan *p = user;
     const bs_part *x = &p->parts[a], *y = &p->parts[b];
     return x->region != y->region ? x->region < y->region : x->flops > y->flops;
-}
-
-/* Stable merge sort by halves of growing width. */
-static void sort_parts(const bs_plan *p, int32_t *parts, int32_t *buffer)
-{
-    for (int32_t width = 1; width < p->n_parts; width *= 2) {
-        for (int32_t low = 0; low < p->n_parts; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, p->n_parts), high = bs_min_i32(low + 2 * width, p->n_parts);
-            int32_t a = low, b = middle;
-            for (int32_t k = low; k < high; k++)
-                buffer[k] = a < middle && (b >= high || !part_goes_before(p, parts[b], parts[a])) ? parts[a++] : parts[b++];
-        }
-        memcpy(parts, buffer, (size_t)p->n_parts * sizeof *parts);
-    }
 }
 
 /* Which parts a region has: a run looks at those of its own. */
@@ -20764,7 +21364,7 @@ static void order_parts(bs_plan *p, int32_t *buffer)
         p->regions[r].first = p->regions[r].count = 0;
     for (int32_t k = 0; k < p->n_parts; k++)
         p->region_parts[k] = k;
-    sort_parts(p, p->region_parts, buffer);
+    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
     for (int32_t k = 0; k < p->n_parts; k++) {
         bs_part *part = &p->parts[p->region_parts[k]];
         bs_region *region = &p->regions[part->region];
@@ -20796,7 +21396,7 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    if (!bs_plan_stages(p, error))
+    if (!bs_plan_stages(p, workspace, error))
         return false;
     p->most_stage_units = 0;
     for (int32_t k = 0; k < p->n_stages; k++)
@@ -20807,10 +21407,10 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
 static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
-    if (!bs_plan_live(p, error))
+    if (!bs_plan_live(p, workspace, error))
         return false;
-    bs_plan_fuse(p);
-    bs_plan_units(p);
+    bs_plan_fuse(p, workspace);
+    bs_plan_units(p, workspace);
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_too_large(p);
         if (!top)
@@ -22980,21 +23580,16 @@ static bs_status decide_row(const routing *r, int32_t row)
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* Sorts rows by the gate of their choice k, highest first, equal ones as they were: a merge sort by halves of growing
- * width. */
-static void sort_rows(const bs_decision_data *d, int32_t k, int32_t *rows, int32_t *buffer)
+/* Rows by the gate of one of their choices, highest first. */
+typedef struct gate_order {
+    const bs_decision_data *d;
+    int32_t k;
+} gate_order;
+
+static bool gate_is_higher(const void *user, int32_t a, int32_t b)
 {
-    for (int32_t width = 1; width < d->rows; width *= 2) {
-        for (int32_t low = 0; low < d->rows; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, d->rows), high = bs_min_i32(low + 2 * width, d->rows);
-            int32_t a = low, b = middle;
-            for (int32_t i = low; i < high; i++) {
-                const bool second = b < high && (a == middle || d->gates[rows[b] * d->per_row + k] > d->gates[rows[a] * d->per_row + k]);
-                buffer[i] = second ? rows[b++] : rows[a++];
-            }
-        }
-        memcpy(rows, buffer, (size_t)d->rows * sizeof *rows);
-    }
+    const gate_order *o = user;
+    return o->d->gates[a * o->d->per_row + o->k] > o->d->gates[b * o->d->per_row + o->k];
 }
 
 /* What was kept moves up, in order of choice. */
@@ -23024,7 +23619,8 @@ static void limit_capacity(const routing *r)
     for (int32_t k = 0; k < d->per_row; k++) {
         for (int32_t row = 0; row < d->rows; row++)
             d->ids[row] = row;
-        sort_rows(d, k, d->ids, d->inverse);
+        const gate_order order = {d, k};
+        bs_sort(d->ids, d->inverse, d->rows, gate_is_higher, &order);
         for (int32_t i = 0; i < d->rows; i++) {
             int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
             if (d->counts[*path] < r->desc->capacity)

@@ -48,6 +48,10 @@ typedef struct bs_carver {
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
 
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
+typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
+
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 #else

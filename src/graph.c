@@ -378,7 +378,10 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     const int32_t id = *link = graph->n_domains++;
     bs_domain *d = &graph->domains[id];
     *d = *domain;
-    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : graph->domains[d->parent].patches;
+    const bs_domain *parent = &graph->domains[d->parent];
+    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : parent->patches;
+    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
+    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
     d->next = 0;
     if (d->kind == BS_DOMAIN_PATH) {
         d->next = graph->routers[d->router].path_domains;
@@ -554,6 +557,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     }
     if (op->flags & BS_OP_NAMED)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
+    graph->n_cell_nodes += node->domain != 0;
     graph->n_nodes++;
     return node;
 }

@@ -40,6 +40,8 @@ typedef struct bs_domain {
     int32_t size;             /* PATCHES: cell size in pixels of that frame */
     int64_t max_rows;
     int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+    int32_t top;              /* the one that is no PATH and that it descends from (or is) */
+    int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
     int32_t next;             /* PATH: another one of its router; 0 none */
     int32_t child[2];
 } bs_domain;
@@ -102,6 +104,7 @@ struct bs_graph {
     bs_error error;
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers; /* beside entry 0 */
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
+    int32_t n_cell_nodes; /* that work on rows of another domain than the root */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* the most that one of them has */
     int32_t first_name; /* the node at the root of the tree of names; 0 none */

@@ -15,7 +15,7 @@ typedef struct plan_layout {
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
+    const int32_t stages = streams ? g->n_nodes : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
@@ -23,27 +23,32 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
     l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
 }
 
-/* Nodes that may run in tiles: those of cells, where a domain may run depth first (plan_live.c). */
-static int32_t count_tile_nodes(const bs_graph *g, const bs_plan_desc *desc, bool streams)
+/* What the hungriest pass takes. */
+static uint64_t workspace_bytes(const bs_graph *g)
+{
+    const uint64_t passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_units_workspace(g),
+                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        most = passes[i] > most ? passes[i] : most;
+    return most;
+}
+
+/* Whether anything may run in tiles (plan_live.c). */
+static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
 {
     const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
-    bool depth = order == BS_ORDER_DEPTH || streams;
-    int32_t count = 0;
-    for (int32_t n = 1; n < g->n_nodes && order != BS_ORDER_BREADTH; n++) {
-        const bs_node *node = &g->nodes[n];
-        const int32_t domain = bs_node_is(node, &bs_op_route) ? g->routers[node->router].domain : node->domain;
-        count += domain != 0;
-        depth = depth || (domain != 0 && node->n_out > 0 && g->values[node->first_out].rank == 3);
-    }
-    return depth ? count : 0;
+    bool images = false;
+    for (int32_t v = 1; v < g->n_values && !images; v++)
+        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
 }
 
 static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
 {
     const bool streams = desc && desc->slot_bytes > 0;
-    l->max_parts = l->max_regions = count_tile_nodes(g, desc, streams); /* a node begins one at most */
-    /* a gather: one for each of its operands; else two at most; and the regions */
-    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
+    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
+    l->max_instrs = bs_plan_most_instrs(g);
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
@@ -53,10 +58,9 @@ static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_l
     l->at_region_parts = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
     l->at_regions = l->at_region_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(int32_t));
     l->at_instrs = l->at_regions + bs_align_u64((uint64_t)l->max_regions * sizeof(bs_region));
-    l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    l->at_units = l->at_instrs + bs_align_u64((uint64_t)l->max_instrs * sizeof(bs_instr));
     layout_streaming(g, streams, l);
-    const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
-    l->bytes = l->at_workspace + (lower > memory ? lower : memory);
+    l->bytes = l->at_workspace + workspace_bytes(g);
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
@@ -149,24 +153,11 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 
 /* -------------------------------------------------------------------------------------------------- parts */
 
-static bool part_goes_before(const bs_plan *p, int32_t a, int32_t b)
+static bool part_goes_before(const void *user, int32_t a, int32_t b)
 {
+    const bs_plan *p = user;
     const bs_part *x = &p->parts[a], *y = &p->parts[b];
     return x->region != y->region ? x->region < y->region : x->flops > y->flops;
-}
-
-/* Stable merge sort by halves of growing width. */
-static void sort_parts(const bs_plan *p, int32_t *parts, int32_t *buffer)
-{
-    for (int32_t width = 1; width < p->n_parts; width *= 2) {
-        for (int32_t low = 0; low < p->n_parts; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, p->n_parts), high = bs_min_i32(low + 2 * width, p->n_parts);
-            int32_t a = low, b = middle;
-            for (int32_t k = low; k < high; k++)
-                buffer[k] = a < middle && (b >= high || !part_goes_before(p, parts[b], parts[a])) ? parts[a++] : parts[b++];
-        }
-        memcpy(parts, buffer, (size_t)p->n_parts * sizeof *parts);
-    }
 }
 
 /* Which parts a region has: a run looks at those of its own. */
@@ -177,7 +168,7 @@ static void order_parts(bs_plan *p, int32_t *buffer)
         p->regions[r].first = p->regions[r].count = 0;
     for (int32_t k = 0; k < p->n_parts; k++)
         p->region_parts[k] = k;
-    sort_parts(p, p->region_parts, buffer);
+    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
     for (int32_t k = 0; k < p->n_parts; k++) {
         bs_part *part = &p->parts[p->region_parts[k]];
         bs_region *region = &p->regions[part->region];
@@ -209,7 +200,7 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    if (!bs_plan_stages(p, error))
+    if (!bs_plan_stages(p, workspace, error))
         return false;
     p->most_stage_units = 0;
     for (int32_t k = 0; k < p->n_stages; k++)
@@ -220,10 +211,10 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
 static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
-    if (!bs_plan_live(p, error))
+    if (!bs_plan_live(p, workspace, error))
         return false;
-    bs_plan_fuse(p);
-    bs_plan_units(p);
+    bs_plan_fuse(p, workspace);
+    bs_plan_units(p, workspace);
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_too_large(p);
         if (!top)

@@ -70,6 +70,8 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
+    bool whole; /* top level: a decision below it needs all of its rows */
     bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
@@ -132,11 +134,11 @@ struct bs_plan {
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
-bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
-void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
-void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan_stream.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
@@ -145,16 +147,30 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
+ * leaves room for that of its region. */
+static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
+
+/* A node of cells begins one part at most, and so it does with regions. */
+static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
+
+/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
+uint64_t bs_plan_live_workspace(const bs_graph *graph);
+uint64_t bs_plan_fuse_workspace(const bs_graph *graph);
+uint64_t bs_plan_units_workspace(const bs_graph *graph);
+uint64_t bs_plan_lower_workspace(const bs_graph *graph);
+uint64_t bs_plan_stages_workspace(const bs_graph *graph);
 uint64_t bs_plan_memory_workspace(const bs_graph *graph);
 
-/* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
- * returns the bytes of the whole. order: scratch of `count`. (plan_memory.c; tested by brute force.) */
+/* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
     uint64_t bytes, offset;
     int32_t first, last;
 } bs_life;
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
+ * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
+uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+uint64_t bs_place_workspace(int32_t count);
 
 /* Helpers of several stages. */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -164,18 +180,16 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
-bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
-/* The router that a look_ahead is about; 0: there is none of that name. */
-int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
-/* Sets the order of a top-level domain and of all below it, and where its routers decide. */
-void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order);
+/* Gives all domains the orders of their top-level ones; says where routers decide. */
+void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */

@@ -8,18 +8,11 @@
 
 /* --------------------------------------------------------------------------------------------------- units */
 
-static int32_t outermost_path(const bs_graph *g, int32_t domain)
-{
-    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return g->domains[domain].kind == BS_DOMAIN_PATH ? domain : 0;
-}
-
 static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 {
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (outermost_path(g, first->domain) != path)
+        if (g->domains[first->domain].outermost != path)
             break;
         block = up;
     }
@@ -33,44 +26,38 @@ static int32_t count_tensors(const bs_graph *g, const bs_node *node)
     return op->weights ? op->weights(g, node, specs) : 0;
 }
 
-static bool node_streams(const bs_plan *p, int32_t n)
+bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && count_tensors(p->graph, node) > 0;
+    return p->desc.slot_bytes > 0 && p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) &&
+           count_tensors(p->graph, node) > 0;
 }
 
-static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
+uint64_t bs_plan_units_workspace(const bs_graph *graph)
 {
-    for (int32_t u = 1; u < p->n_units; u++)
-        if (path ? p->units[u].domain == path : p->units[u].domain == 0 && p->units[u].block == block)
-            return u;
-    bs_plan_unit *unit = &p->units[p->n_units];
-    unit->block = path ? outermost_block(p->graph, block, path) : block;
-    unit->domain = path;
-    return p->n_units++;
+    return bs_align_u64(((uint64_t)graph->n_domains + (uint64_t)graph->n_blocks) * sizeof(int32_t));
 }
 
-void bs_plan_units(bs_plan *p)
+void bs_plan_units(bs_plan *p, void *workspace)
 {
     const bs_graph *g = p->graph;
+    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
+    memset(workspace, 0, (size_t)bs_plan_units_workspace(g));
     p->n_units = 1;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++) {
-        if (!node_streams(p, n))
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!bs_plan_node_streams(p, n))
             continue;
-        const int32_t unit = unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain));
-        p->nodes[n].unit = unit;
-        p->units[unit].n_nodes++;
-        p->units[unit].n_tensors += count_tensors(g, &g->nodes[n]);
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        int32_t *unit = path ? &of_path[path] : &of_block[block];
+        if (*unit == 0) {
+            *unit = p->n_units++;
+            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].domain = path;
+        }
+        p->nodes[n].unit = *unit;
+        p->units[*unit].n_nodes++;
+        p->units[*unit].n_tensors += count_tensors(g, &g->nodes[n]);
     }
-}
-
-bool bs_plan_streams_paths(const bs_plan *p, int32_t top)
-{
-    const bs_graph *g = p->graph;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++)
-        if (node_streams(p, n) && outermost_path(g, g->nodes[n].domain) && bs_plan_top_domain(g, g->nodes[n].domain) == top)
-            return true;
-    return false;
 }
 
 /* -------------------------------------------------------------------------------------------------- stages */
@@ -82,45 +69,75 @@ static int32_t unit_key(const bs_plan *p, int32_t unit)
     return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
 }
 
-static int32_t instr_key(const bs_plan *p, const bs_instr *i)
+/* Instructions of a region, and of a part in it, lie together. */
+typedef struct stage_pass {
+    bs_plan *plan;
+    int32_t *region_first; /* [regions] the first instruction of each */
+    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
+} stage_pass;
+
+static int32_t next_part(const bs_plan *p, int32_t instr)
 {
-    if (i->kind == BS_INSTR_OP)
-        return unit_key(p, p->nodes[i->node].unit);
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node && p->parts[k].unit)
-            return unit_key(p, p->parts[k].unit);
+    return instr + p->parts[p->instrs[instr].part].count;
+}
+
+static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
+{
+    return instr < p->n_instrs && p->instrs[instr].region == region;
+}
+
+static int32_t region_key(const stage_pass *s, int32_t region)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
+        if (p->parts[p->instrs[i].part].unit)
+            return unit_key(p, p->parts[p->instrs[i].part].unit);
     return 0;
 }
 
-/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
-static void stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
+static int32_t instr_key(const stage_pass *s, const bs_instr *i)
 {
-    for (int32_t k = stage->first_unit; unit != 0 && k < stage->first_unit + stage->n_units; k++)
-        if (p->stage_units[k] == unit - 1)
-            return;
-    if (unit == 0)
+    if (i->kind == BS_INSTR_OP)
+        return unit_key(s->plan, s->plan->nodes[i->node].unit);
+    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
+}
+
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
+{
+    bs_plan *p = s->plan;
+    if (unit == 0 || s->stage_of[unit] == p->n_stages)
         return;
+    s->stage_of[unit] = p->n_stages;
     p->stage_units[p->n_stage_units++] = unit - 1;
     stage->n_units++;
 }
 
-static void stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
+static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
 {
+    const bs_plan *p = s->plan;
     if (i->kind == BS_INSTR_OP)
-        stage_add(p, stage, p->nodes[i->node].unit);
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node)
-            stage_add(p, stage, p->parts[k].unit);
+        stage_add(s, stage, p->nodes[i->node].unit);
+    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
+        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
+}
+
+static void find_regions(stage_pass *s)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
+        s->region_first[p->instrs[k].region] = k;
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static void find_stages(bs_plan *p)
+static void find_stages(stage_pass *s)
 {
+    bs_plan *p = s->plan;
     bs_trace_stage *open = NULL;
     int32_t open_key = 0;
     for (int32_t k = 0; k < p->n_top; k++) {
         bs_instr *i = &p->instrs[k];
-        const int32_t key = instr_key(p, i);
+        const int32_t key = instr_key(s, i);
         i->stage = -1;
         if (key == 0)
             continue;
@@ -132,7 +149,7 @@ static void find_stages(bs_plan *p)
             open_key = key;
         }
         i->stage = p->n_stages - 1;
-        stage_add_instr(p, open, i);
+        stage_add_instr(s, open, i);
         if (i->kind == BS_INSTR_REGION)
             open = NULL;
     }
@@ -162,8 +179,14 @@ static void size_lanes(bs_plan *p)
     p->lane_bytes = (bs_add_u64(piece, 5 * BS_PAGE_BYTES - 1)) & ~(uint64_t)(BS_PAGE_BYTES - 1);
 }
 
-bool bs_plan_stages(bs_plan *p, bs_error *error)
+uint64_t bs_plan_stages_workspace(const bs_graph *graph)
 {
+    return bs_align_u64(((uint64_t)graph->n_nodes + (uint64_t)graph->n_domains + (uint64_t)graph->n_blocks + 1) * sizeof(int32_t));
+}
+
+bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
+{
+    stage_pass s = {p, workspace, NULL};
     int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
@@ -174,8 +197,11 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
     }
     if (!bs_plan_streams(p))
         return true;
+    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
+    memset(workspace, 0, (size_t)bs_plan_stages_workspace(p->graph));
     part_units(p);
-    find_stages(p);
+    find_regions(&s);
+    find_stages(&s);
     p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
     if (p->slot_bytes < p->largest_unit_bytes) {
         const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};

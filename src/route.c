@@ -198,21 +198,16 @@ static bs_status decide_row(const routing *r, int32_t row)
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* Sorts rows by the gate of their choice k, highest first, equal ones as they were: a merge sort by halves of growing
- * width. */
-static void sort_rows(const bs_decision_data *d, int32_t k, int32_t *rows, int32_t *buffer)
+/* Rows by the gate of one of their choices, highest first. */
+typedef struct gate_order {
+    const bs_decision_data *d;
+    int32_t k;
+} gate_order;
+
+static bool gate_is_higher(const void *user, int32_t a, int32_t b)
 {
-    for (int32_t width = 1; width < d->rows; width *= 2) {
-        for (int32_t low = 0; low < d->rows; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, d->rows), high = bs_min_i32(low + 2 * width, d->rows);
-            int32_t a = low, b = middle;
-            for (int32_t i = low; i < high; i++) {
-                const bool second = b < high && (a == middle || d->gates[rows[b] * d->per_row + k] > d->gates[rows[a] * d->per_row + k]);
-                buffer[i] = second ? rows[b++] : rows[a++];
-            }
-        }
-        memcpy(rows, buffer, (size_t)d->rows * sizeof *rows);
-    }
+    const gate_order *o = user;
+    return o->d->gates[a * o->d->per_row + o->k] > o->d->gates[b * o->d->per_row + o->k];
 }
 
 /* What was kept moves up, in order of choice. */
@@ -242,7 +237,8 @@ static void limit_capacity(const routing *r)
     for (int32_t k = 0; k < d->per_row; k++) {
         for (int32_t row = 0; row < d->rows; row++)
             d->ids[row] = row;
-        sort_rows(d, k, d->ids, d->inverse);
+        const gate_order order = {d, k};
+        bs_sort(d->ids, d->inverse, d->rows, gate_is_higher, &order);
         for (int32_t i = 0; i < d->rows; i++) {
             int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
             if (d->counts[*path] < r->desc->capacity)

@@ -53,7 +53,8 @@ static void test_placing(void)
 {
     enum { CASES = 4000, MOST = 60 };
     bs_life lives[MOST];
-    int32_t order[MOST], overlaps = 0, short_of = 0;
+    static _Alignas(64) uint8_t workspace[1 << 14];
+    int32_t overlaps = 0, short_of = 0;
     double waste = 0, worst = 1;
     for (int32_t c = 0; c < CASES; c++) {
         const int32_t count = 1 + check_below(MOST), span = 1 + check_below(50);
@@ -64,7 +65,7 @@ static void test_placing(void)
             lives[i].bytes =
                 rg_flip(10) ? 0 : (uint64_t)BS_ALIGNMENT * (uint64_t)(1 + check_below(rg_flip(50) ? 4 : 200));
         }
-        const uint64_t total = bs_plan_place(lives, order, count), least = most_alive(lives, count);
+        const uint64_t total = bs_place_lives(lives, count, workspace), least = most_alive(lives, count);
         const double ratio = least ? (double)total / (double)least : 1;
         overlaps += !lives_are_apart(lives, count, total);
         short_of += total < least;
