@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e4ed0f4430c5a3d59f89d173339949f6a8db3362df45e09a5bd2e10fa2bf27fd
+ * sha256 of the parts: a53203c8b3d1e1110febddc2cc8ed179d8e968e2aafb204e78da8f81f536b926
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11,13 +11,134 @@
 #error "brainstorm.h and brainstorm.c are of different versions"
 #endif
 
+/* ==== begin src/bytes.h ======================================================================= */
+/* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
+ *
+ * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
+ * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
+ * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
+ * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
+ *
+ * Owns the field `unchecked`, which nothing else may touch (tests/bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
+ * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
+ * with what callers and files say, and the plain fields of public structs. */
+#ifndef BS_BYTES_H
+#define BS_BYTES_H
+
+/* #include "brainstorm.h" */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct bs_bytes {
+    uint64_t unchecked;
+} bs_bytes;
+
+#define BS_BYTES_TOO_MANY UINT64_MAX
+
+static inline bs_bytes bs_bytes_of(uint64_t n)
+{
+    const bs_bytes bytes = {n};
+    return bytes;
+}
+
+static inline bool bs_bytes_known(bs_bytes a) { return a.unchecked != BS_BYTES_TOO_MANY; }
+static inline bool bs_bytes_any(bs_bytes a) { return a.unchecked != 0; }
+static inline bool bs_bytes_less(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked; }
+static inline bool bs_bytes_same(bs_bytes a, bs_bytes b) { return a.unchecked == b.unchecked; }
+static inline bs_bytes bs_bytes_max(bs_bytes a, bs_bytes b) { return a.unchecked > b.unchecked ? a : b; }
+static inline bs_bytes bs_bytes_min(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked ? a : b; }
+
+static inline bs_bytes bs_bytes_add(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - b.unchecked ? BS_BYTES_TOO_MANY : a.unchecked + b.unchecked);
+}
+
+/* a - b; too many when that is below zero: a size that is no size has no end. */
+static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(!bs_bytes_known(a) || b.unchecked > a.unchecked ? BS_BYTES_TOO_MANY : a.unchecked - b.unchecked);
+}
+
+/* A count below zero is too many. */
+static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
+{
+    const bool fits = bs_bytes_known(a) && count >= 0 && (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
+    return bs_bytes_of(fits ? a.unchecked * (uint64_t)count : BS_BYTES_TOO_MANY);
+}
+
+/* Bytes of `count` elements; and the same where the count comes from a file. */
+static inline bs_bytes bs_bytes_array(int64_t count, size_t each) { return bs_bytes_times(bs_bytes_of(each), count); }
+static inline bs_bytes bs_bytes_product(bs_bytes a, bs_bytes b)
+{
+    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) && (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
+    return bs_bytes_of(fits ? a.unchecked * b.unchecked : BS_BYTES_TOO_MANY);
+}
+
+/* Rounded down; parts > 0. */
+static inline bs_bytes bs_bytes_share(bs_bytes a, uint64_t parts)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked / parts : BS_BYTES_TOO_MANY);
+}
+
+/* Up and down to a multiple of a power of two. */
+static inline bs_bytes bs_bytes_align_to(bs_bytes a, uint64_t alignment)
+{
+    const uint64_t pad = alignment - 1;
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - pad ? BS_BYTES_TOO_MANY : (a.unchecked + pad) & ~pad);
+}
+
+static inline bs_bytes bs_bytes_align_down(bs_bytes a, uint64_t alignment)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked & ~(alignment - 1) : BS_BYTES_TOO_MANY);
+}
+
+static inline bs_bytes bs_bytes_align(bs_bytes a) { return bs_bytes_align_to(a, BS_ALIGNMENT); }
+static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment) { return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0; }
+
+/* Puts an array behind what is *used: aligned; returns where it begins. */
+static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+{
+    const bs_bytes at = *used;
+    *used = bs_bytes_add(at, bs_bytes_align(bs_bytes_array(count, each)));
+    return at;
+}
+
+/* The number for messages, comparisons and public structs: nothing may be added to it. */
+static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
+
+/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from bytes to
+ * memory. False leaves *size alone. */
+static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
+{
+    if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
+        return false;
+    *size = (size_t)a.unchecked;
+    return true;
+}
+
+/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked for, so
+ * that none is looked at again while a network runs. */
+static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+/* Row `row` of rows of `each` bytes that begin at `offset`. */
+static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
+{
+    return memory + (size_t)offset.unchecked + (uint64_t)row * each.unchecked;
+}
+
+#endif
+/* ==== end src/bytes.h ========================================================================= */
+
 /* ==== begin src/base.h ======================================================================== */
-/* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
- * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
+/* base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* #include "bytes.h" */
 
 #include <math.h>
 #include <stdarg.h>
@@ -28,7 +149,7 @@
 #define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
 #define BS_MAX_LANES 8
 
-/* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -37,11 +158,6 @@ static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static inline uint64_t bs_align_u64(uint64_t bytes)
-{
-    return bs_add_u64(bytes, BS_ALIGNMENT - 1) & ~(uint64_t)(BS_ALIGNMENT - 1);
 }
 
 static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -58,9 +174,12 @@ static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
-    uint64_t used;
+    bs_bytes used;
 } bs_carver;
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* From an arena, when this machine can count as many; or NULL. */
+void *bs_take(bs_arena *arena, bs_bytes bytes);
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
@@ -73,7 +192,9 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
@@ -201,11 +322,9 @@ void bs_error_prefix(bs_error *error, const char *format, ...)
     snprintf(error->message + used, sizeof error->message - used, "%s", message);
 }
 
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
-    const uint64_t available = arena ? arena->size - arena->used : 0;
-    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
-    const char *name = arena && arena->name ? arena->name : "?";
+    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes)); /* as an arena would take it: more than what is available, always */
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);
     if (error) {
@@ -214,6 +333,11 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed,
         error->available = available;
     }
     return BS_ERROR_ARENA;
+}
+
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
+{
+    return bs_fail_room(error, arena && arena->name ? arena->name : "?", arena ? arena->size - arena->used : 0, needed, what);
 }
 /* ==== end src/error.c ========================================================================= */
 
@@ -234,21 +358,31 @@ void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes
 
 void *bs_arena_take(bs_arena *arena, size_t bytes)
 {
-    const uint64_t end = bs_add_u64(arena->used, bs_align_u64(bytes));
-    if (!arena->base || end > arena->size)
+    const bs_bytes end = bs_bytes_add(bs_bytes_of(arena->used), bs_bytes_align(bs_bytes_of(bytes)));
+    uint8_t *memory = arena->base ? arena->base + arena->used : NULL;
+    if (!memory || !bs_bytes_fit(end, arena->size, &arena->used))
         return NULL;
-    uint8_t *memory = arena->base + arena->used;
-    arena->used = (size_t)end;
     if (arena->used > arena->high_water)
         arena->high_water = arena->used;
     return memory;
 }
 
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes)
+void *bs_take(bs_arena *arena, bs_bytes bytes)
 {
-    uint8_t *memory = carver->base ? carver->base + carver->used : NULL;
-    carver->used = bs_add_u64(carver->used, bs_align_u64(bs_mul_u64(count, bytes)));
+    size_t size;
+    return bs_bytes_fit(bytes, SIZE_MAX, &size) ? bs_arena_take(arena, size) : NULL;
+}
+
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
+{
+    uint8_t *memory = carver->base ? bs_bytes_at(carver->base, carver->used) : NULL;
+    carver->used = bs_bytes_add(carver->used, bs_bytes_align(bytes));
     return memory;
+}
+
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
+{
+    return bs_carve_bytes(carver, bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)));
 }
 /* ==== end src/arena.c ========================================================================= */
 
@@ -7929,6 +8063,12 @@ bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The product of its dimensions, each at its maximum; and the bytes of so many. */
+bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
+static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
+{
+    return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
+}
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
@@ -8001,9 +8141,9 @@ typedef struct bs_node_plan {
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
-    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
-    uint64_t prepared_offset;
-    uint64_t scratch_bytes; /* a thread */
+    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_offset;
+    bs_bytes scratch_bytes; /* a thread */
     int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
@@ -8084,8 +8224,8 @@ const bs_op *bs_op_get(int32_t index);
 int32_t bs_op_index(const char *name); /* -1 when unknown */
 
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-uint64_t bs_weight_elements(const bs_weight_spec *spec);
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -8104,6 +8244,13 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
 
+/* Floats that n floats take when the next array is aligned. */
+static inline ptrdiff_t bs_aligned_floats(int32_t n)
+{
+    const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
+    return (n + line - 1) / line * line;
+}
+
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif
@@ -8119,7 +8266,7 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 
 typedef struct bs_graph_layout {
     int32_t nodes, values, text, operands, domains;
-    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
+    bs_bytes at_nodes, at_values, at_operands, at_domains, at_text, bytes;
 } bs_graph_layout;
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
@@ -8134,37 +8281,39 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
         return false;
     l->operands = l->nodes * 4;
     l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
-    l->at_nodes = bs_align_u64(sizeof(bs_graph));
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
-    l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
-    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
-    l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
+    l->at_nodes = bs_bytes_place(&l->bytes, l->nodes + 1, sizeof(bs_node));
+    l->at_values = bs_bytes_place(&l->bytes, l->values + 1, sizeof(bs_value_info));
+    l->at_operands = bs_bytes_place(&l->bytes, l->operands, sizeof(int32_t));
+    l->at_domains = bs_bytes_place(&l->bytes, l->domains, sizeof(bs_domain));
+    l->at_text = bs_bytes_place(&l->bytes, l->text, 1);
     return true;
 }
 
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    return graph_layout(desc, &l) ? (size_t)l.bytes : 0;
+    size_t bytes = 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    if (!arena || !graph_layout(desc, &l))
+    const size_t bytes = bs_graph_bytes(desc);
+    if (!arena || bytes == 0 || !graph_layout(desc, &l))
         return NULL;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_arena_take(arena, bytes);
     if (!memory)
         return NULL;
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
     g->mark = BS_MARK_GRAPH;
-    g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
-    g->values = (bs_value_info *)(void *)(memory + l.at_values);
-    g->operands = (int32_t *)(void *)(memory + l.at_operands);
-    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
-    g->text = (char *)(memory + l.at_text);
+    g->nodes = (bs_node *)(void *)(bs_bytes_at(memory, l.at_nodes));
+    g->values = (bs_value_info *)(void *)(bs_bytes_at(memory, l.at_values));
+    g->operands = (int32_t *)(void *)(bs_bytes_at(memory, l.at_operands));
+    g->domains = (bs_domain *)(void *)(bs_bytes_at(memory, l.at_domains));
+    g->text = (char *)bs_bytes_at(memory, l.at_text);
     g->max_nodes = l.nodes;
     g->max_values = l.values;
     g->max_text = l.text;
@@ -8473,17 +8622,22 @@ static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int
     }
 }
 
+bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t i = 0; i < value->rank; i++)
+        elements = bs_bytes_times(elements, bs_dim_max(g, value->dims[i]));
+    return elements;
+}
+
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
         return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
-        uint64_t elements = 1;
         char shape[128];
-        for (int32_t d = 0; d < out->rank; d++)
-            elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        if (elements > (uint64_t)1 << 40)
+        if (bs_bytes_less(bs_bytes_of((uint64_t)1 << 40), bs_value_elements(g, out)))
             return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
                                  bs_value_text(g, out, shape, sizeof shape));
     }
@@ -9155,9 +9309,9 @@ typedef struct bs_epilogue {
 
 /* Bias and slopes behind packed weights in prepared memory: one place for all three ops. */
 typedef struct bs_epilogue_layout {
-    uint64_t bias, slopes, bytes;
+    bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
-bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act);
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 
@@ -9174,13 +9328,13 @@ void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_
  * Relies on epilogue.h. Must never change the order of bias, then activation. */
 /* #include "ops/epilogue.h" */
 
-bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act)
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act)
 {
-    const uint64_t array = bs_align_u64(4 * (uint64_t)channels);
+    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
     bs_epilogue_layout layout;
-    layout.bias = bs_align_u64(packed_bytes);
-    layout.slopes = bs_add_u64(layout.bias, array);
-    layout.bytes = bs_add_u64(layout.slopes, act == BS_PRELU ? array : 0);
+    layout.bias = bs_bytes_align(packed_bytes);
+    layout.slopes = bs_bytes_add(layout.bias, array);
+    layout.bytes = act == BS_PRELU ? bs_bytes_add(layout.slopes, array) : layout.slopes;
     return layout;
 }
 
@@ -9711,10 +9865,12 @@ static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_wei
     return n;
 }
 
-static uint64_t conv2d_weight_floats(const bs_conv_geometry *g)
+static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 {
-    return (uint64_t)g->out_channels * (uint64_t)(g->in_channels / g->groups) * (uint64_t)(g->kernel_h * g->kernel_w);
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(g->out_channels, 1), g->in_channels / g->groups), (int64_t)g->kernel_h * g->kernel_w);
 }
+
+static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
@@ -9732,11 +9888,11 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *p
 }
 
 /* Floats of the weights as the kernels want them. */
-static uint64_t conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
+static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
 {
     return plan->algorithm == BS_CONV_REFERENCE
                ? conv2d_weight_floats(g)
-               : (uint64_t)bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+               : bs_bytes_of(bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier));
 }
 
 /* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
@@ -9748,12 +9904,12 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice);
-    plan->prepared_bytes = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act).bytes;
+    plan->prepared_bytes = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
-    plan->scratch_bytes = 4 * (uint64_t)bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+    plan->scratch_bytes = conv2d_bytes(bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
     if (desc->batch_norm)
-        plan->prepared_bytes = bs_add_u64(plan->prepared_bytes, bs_align_u64(4 * conv2d_weight_floats(&g)));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
 }
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
@@ -9775,7 +9931,7 @@ static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_
 
 static void conv2d_fold_weights(const float *weight, const float *const *norm, const bs_conv_geometry *g, float *target)
 {
-    const uint64_t each = conv2d_weight_floats(g) / (uint64_t)g->out_channels;
+    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
     for (int32_t o = 0; o < g->out_channels; o++) {
         const float scale = conv2d_norm_scale(norm, o);
         for (uint64_t i = 0; i < each; i++)
@@ -9784,13 +9940,13 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, c
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, uint64_t behind, void *prepared)
+                        const float *const *norm, bs_bytes behind, void *prepared)
 {
     if (plan->algorithm == BS_CONV_REFERENCE) {
         conv2d_fold_weights(weight, norm, g, prepared);
         return;
     }
-    float *folded = (float *)(void *)((uint8_t *)prepared + behind);
+    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
     if (norm[0])
         conv2d_fold_weights(weight, norm, g, folded);
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
@@ -9801,16 +9957,16 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act);
     uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
         norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)(memory + layout.bias));
+    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(memory, layout.bias));
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[next], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[next], 4 * (size_t)desc->out);
     conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
 }
 
@@ -9819,11 +9975,11 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -10182,26 +10338,31 @@ static bs_conv_geometry deconv2d_geometry(const deconv2d_form *f, int32_t a, int
 }
 
 /* Floats of the packed phases before phase (a, b); a = stride: of all. */
-static uint64_t deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    uint64_t floats = 0;
+    bs_bytes floats = bs_bytes_of(0);
     for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
         const bs_conv_geometry g = deconv2d_geometry(f, phase / f->stride, phase % f->stride);
         if (g.kernel_h > 0 && g.kernel_w > 0)
-            floats += (bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier) + 15) / 16 * 16; /* whole cache lines */
+            floats = bs_bytes_add(floats, bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)), 16)); /* whole cache lines */
     }
     return floats;
 }
 
-static uint64_t deconv2d_plain_floats(const deconv2d_form *f)
+static ptrdiff_t deconv2d_before(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    return (uint64_t)f->in * (uint64_t)f->out * (uint64_t)(f->kernel * f->kernel);
+    return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* there is memory for all of it */
+}
+
+static bs_bytes deconv2d_plain_floats(const deconv2d_form *f)
+{
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(f->in, 1), f->out), (int64_t)f->kernel * f->kernel);
 }
 
 static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
-    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)),
+    return bs_epilogue_place(bs_bytes_times(reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0), sizeof(float)),
                              f->out, act);
 }
 
@@ -10219,8 +10380,7 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
-        plan->prepared_bytes +=
-            bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(bs_bytes_times(bs_bytes_times(bs_bytes_array(f.in, 4 * (size_t)f.out), largest.kernel_h), largest.kernel_w)));
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
@@ -10245,7 +10405,7 @@ static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *wei
         if (g.kernel_h <= 0 || g.kernel_w <= 0)
             continue;
         deconv2d_phase(f, &g, a, b, weight, room);
-        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_packed(f, tier, a, b));
+        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_before(f, tier, a, b));
     }
 }
 
@@ -10257,14 +10417,14 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
     const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
     uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], 4 * (size_t)deconv2d_plain_floats(&f));
+        memcpy(memory, weights[0], 4 * (size_t)bs_bytes_figure(deconv2d_plain_floats(&f)));
     else
-        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)(memory + layout.bytes), prepared);
-    memset(memory + layout.bias, 0, 4 * (size_t)f.out);
+        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(memory, layout.bytes), prepared);
+    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)f.out);
     if (!desc->no_bias)
-        memcpy(memory + layout.bias, weights[1], 4 * (size_t)f.out);
+        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)f.out);
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
@@ -10275,8 +10435,8 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -10336,7 +10496,7 @@ static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, c
     task.out_pixel = (int32_t)out->stride[2] * s;
     task.out_h = y < out->rect.y1 ? (out->rect.y1 - y + s - 1) / s : 0;
     task.out_w = x < out->rect.x1 ? (out->rect.x1 - x + s - 1) / s : 0;
-    task.weights = (const float *)call->prepared + deconv2d_packed(f, call->plan->tier, a, b);
+    task.weights = (const float *)call->prepared + deconv2d_before(f, call->plan->tier, a, b);
     return task;
 }
 
@@ -10641,7 +10801,7 @@ static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_
                             int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    plan->prepared_bytes = 2 * bs_align_u64(4 * (uint64_t)first_dim(graph, node));
+    plan->prepared_bytes = bs_bytes_times(bs_bytes_align(bs_bytes_array(first_dim(graph, node), sizeof(float))), 2);
 }
 
 static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -10651,7 +10811,7 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
     const float *weight = weights[0], *bias = weights[1], *mean = weights[2], *variance = weights[3];
     const float epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     const int32_t channels = first_dim(graph, node);
-    float *scale = prepared, *offset = scale + plan->prepared_bytes / 8;
+    float *scale = prepared, *offset = scale + bs_bytes_figure(bs_bytes_share(plan->prepared_bytes, 2 * sizeof(float)));
     for (int32_t c = 0; c < channels; c++) {
         scale[c] = weight[c] / sqrtf(variance[c] + epsilon);
         offset[c] = bias[c] - mean[c] * scale[c];
@@ -10676,7 +10836,7 @@ static bs_status batch_norm_run(const bs_call *call)
     bs_span_open(&span, &call->out[0], call->rows);
     bs_span_add(&span, &call->in[0], NULL, 0);
     bs_span_add_array(&span, scale, 0);
-    bs_span_add_array(&span, scale + call->plan->prepared_bytes / 8, 0);
+    bs_span_add_array(&span, scale + bs_bytes_figure(bs_bytes_share(call->plan->prepared_bytes, 2 * sizeof(float))), 0);
     bs_span_run(&span, batch_norm_inner, NULL);
     return BS_OK;
 }
@@ -10817,21 +10977,19 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
 }
 
 /* A GPU's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
-static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
+static bs_bytes linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
-    const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
-    return (bytes + 15) / 16 * 16;
+    return bs_bytes_align_to(bs_bytes_array(inputs, plan->half ? 2 : 4), 16);
 }
 
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    const uint64_t plain = bs_mul_u64((uint64_t)inputs, (uint64_t)desc->out);
     if (plan->tier == BS_TIER_CUDA)
-        return bs_epilogue_place(bs_mul_u64(linear_line_bytes(plan, inputs), (uint64_t)desc->out), desc->out, desc->act);
-    const uint64_t floats =
-        plan->algorithm == BS_CONV_REFERENCE ? plain : bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier);
-    return bs_epilogue_place(4 * floats, desc->out, desc->act);
+        return bs_epilogue_place(bs_bytes_times(linear_line_bytes(plan, inputs), desc->out), desc->out, desc->act);
+    const bs_bytes floats = plan->algorithm == BS_CONV_REFERENCE ? bs_bytes_times(bs_bytes_array(inputs, 1), desc->out)
+                                                                 : bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier));
+    return bs_epilogue_place(bs_bytes_times(floats, sizeof(float)), desc->out, desc->act);
 }
 
 /* Scratch: one line in and one line out, for operands whose last dimension is not contiguous. */
@@ -10845,12 +11003,12 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
-    plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(bs_bytes_array(inputs, sizeof(float))), bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
 static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
 {
-    const size_t line = (size_t)linear_line_bytes(plan, inputs);
+    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
         for (int32_t k = 0; k < inputs; k++) {
@@ -10876,11 +11034,11 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
         memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
     else
         bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
-    memset(memory + layout.bias, 0, 4 * (size_t)desc->out);
+    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)desc->out);
     if (!desc->no_bias)
-        memcpy(memory + layout.bias, weights[1], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)desc->out);
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
 }
 
 /* -------------------------------------------------------------------------------------------------------- run */
@@ -10942,7 +11100,7 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
 static void linear_gathered(const linear_job *job, const float *x, float *y)
 {
     const int32_t inputs = job->geometry.in_channels, outputs = job->geometry.out_channels;
-    float *line = job->call->scratch, *result = line + bs_align_u64(4 * (uint64_t)inputs) / 4;
+    float *line = job->call->scratch, *result = line + bs_aligned_floats(inputs);
     for (int32_t k = 0; k < inputs; k++)
         line[k] = x[k * job->in_step];
     linear_block(job, 1, line, inputs, result, outputs);
@@ -10979,8 +11137,8 @@ static linear_job linear_job_of(const bs_call *call)
     job.geometry = linear_geometry(inputs, desc->out);
     job.epilogue.act = (bs_act)desc->act;
     job.epilogue.param = desc->act_param;
-    job.epilogue.bias = (const float *)(const void *)(memory + layout.bias);
-    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL;
+    job.epilogue.bias = (const float *)(const void *)bs_bytes_read_at(memory, layout.bias);
+    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL;
     bs_conv_task probe;
     job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
     job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];
@@ -11191,7 +11349,7 @@ static bs_status layer_norm_run(const bs_call *call)
     lines_job job = lines_job_of(call, last);
     job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     job.weight = call->prepared;
-    job.bias = job.weight + bs_align_u64(4 * (uint64_t)job.n) / 4;
+    job.bias = job.weight + bs_aligned_floats(job.n);
     lines_visit(call, last, layer_norm_lines, &job);
     return BS_OK;
 }
@@ -12867,20 +13025,20 @@ int32_t bs_op_index(const char *name)
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
-uint64_t bs_weight_elements(const bs_weight_spec *spec)
+bs_bytes bs_weight_elements(const bs_weight_spec *spec)
 {
-    uint64_t elements = 1;
+    bs_bytes elements = bs_bytes_of(1);
     for (int32_t d = 0; d < spec->rank; d++)
-        elements = bs_mul_u64(elements, (uint64_t)spec->dim[d]);
+        elements = bs_bytes_times(elements, spec->dim[d]);
     return elements;
 }
 
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index)
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     for (int32_t i = 0; i < index; i++) {
-        const uint64_t bytes = bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype));
-        offset = bs_add_u64(offset, bs_align_u64(bytes));
+        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
+        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
     }
     return offset;
 }
@@ -14065,7 +14223,7 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
 {
     (void)choice, (void)max_h, (void)max_w;
     plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
-    plan->scratch_bytes = bs_mul_u64((uint64_t)attention_most(graph, node), sizeof(float));
+    plan->scratch_bytes = bs_bytes_array(attention_most(graph, node), sizeof(float));
 }
 
 /* ------------------------------------------------------------------------------------------------------ kernel */
@@ -14437,7 +14595,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 /* #include "op.h" */
 
 /* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
-uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec);
+bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
 
 /* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
  * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
@@ -14454,7 +14612,7 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
 
 /* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target element
  * i, or wholly apart. Neither needs to be aligned. */
-void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored);
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
 
 /* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared);
@@ -14468,9 +14626,14 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
 /* #include "weights.h" */
 /* #include "kernels/arrange.h" */
 
-uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
+static bs_bytes bytes_as(const bs_weight_spec *spec, bs_dtype dtype)
 {
-    return bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(spec->dtype));
+    return bs_bytes_product(bs_weight_elements(spec), bs_bytes_of(bs_dtype_bytes(dtype)));
+}
+
+bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec)
+{
+    return bytes_as(spec, spec->dtype);
 }
 
 /* ------------------------------------------------------------------------------------------------- checks */
@@ -14517,7 +14680,7 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (!weight_type_fits(info->dtype, spec->dtype))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
-    if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
+    if (!bs_bytes_same(bs_bytes_of(info->bytes), bytes_as(spec, info->dtype)))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
                        (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
     return BS_OK;
@@ -14541,10 +14704,11 @@ static void widen_bf16(const uint16_t *from, float *to)
 }
 
 /* In blocks through memory of its own: what is widened may lie over what was narrow. */
-void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored)
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored)
 {
-    for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
-        const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
+    const uint64_t n = bs_bytes_figure(elements);
+    for (uint64_t i = 0; i < n; i += WIDEN_BLOCK) {
+        const size_t count = n - i < WIDEN_BLOCK ? (size_t)(n - i) : WIDEN_BLOCK;
         uint16_t from[WIDEN_BLOCK] = {0};
         float to[WIDEN_BLOCK];
         memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
@@ -14560,12 +14724,13 @@ void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t el
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
 {
-    const uint64_t wanted = bs_weight_spec_bytes(spec);
-    if (info->bytes > wanted || wanted > SIZE_MAX)
+    const bs_bytes wanted = bs_weight_spec_bytes(spec);
+    size_t size;
+    if (!bs_bytes_known(wanted) || !bs_bytes_fit(bs_bytes_of(info->bytes), bs_bytes_figure(wanted), &size))
         return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
-                       (unsigned long long)info->bytes, (unsigned long long)wanted);
-    uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
-    const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
+                       (unsigned long long)info->bytes, (unsigned long long)bs_bytes_figure(wanted));
+    uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
+    const bs_status status = weights->read(weights->user, info, 0, landing, size);
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
@@ -14583,7 +14748,7 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
         return;
     }
     for (int32_t i = 0; i < count; i++)
-        memcpy((uint8_t *)prepared + bs_weight_offset(specs, i), tensors[i], (size_t)bs_weight_spec_bytes(&specs[i]));
+        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i], (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */
@@ -14594,11 +14759,12 @@ static bool tensor_table_info(const bs_tensor *tensor, bs_weight_info *info)
         return false;
     info->dtype = tensor->dtype;
     info->rank = tensor->rank;
-    info->bytes = bs_dtype_bytes(tensor->dtype);
+    bs_bytes bytes = bs_bytes_of(bs_dtype_bytes(tensor->dtype));
     for (int32_t d = 0; d < tensor->rank; d++) {
         info->dim[d] = tensor->dim[d];
-        info->bytes = bs_mul_u64(info->bytes, tensor->dim[d] < 0 ? 0 : (uint64_t)tensor->dim[d]);
+        bytes = bs_bytes_times(bytes, bs_max_i64(tensor->dim[d], 0));
     }
+    info->bytes = bs_bytes_figure(bytes);
     return true;
 }
 
@@ -14983,8 +15149,8 @@ static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64(count, each); /* count is capped: far from SIZE_MAX */
-    void *memory = bs_arena_take(arena, (size_t)(bytes ? bytes : 1));
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
+    void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
     if (!memory)
         *status = bs_fail_arena(p->error, arena, bytes, "the index of a GGUF file");
     return memory;
@@ -15824,7 +15990,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     const size_t used = arena->used;
     bs_profile *p = bs_arena_take(arena, sizeof *p);
     if (!p) {
-        bs_fail_arena(error, arena, sizeof *p, "a profile");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *p), "a profile");
         return NULL;
     }
     profile_init(p, desc);
@@ -16042,10 +16208,10 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
 }
 
 /* NULL and a message when there is no room; a table of nothing takes nothing but is not NULL. */
-static void *take_table(bs_arena *arena, uint64_t count, uint64_t bytes, const char *what, bs_error *error)
+static void *take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64(count, bytes) + (count == 0);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1));
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, what);
     return table;
@@ -16411,8 +16577,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
 
 static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64((uint64_t)bs_max_i32(count, 1), bytes);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_array(bs_max_i32(count, 1), bytes);
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, "a trace");
     return table;
@@ -16494,8 +16660,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
 /* ------------------------------------------------------------------------------------- what does not change */
 
 typedef struct bs_stream_unit {
-    uint64_t slot_bytes; /* a multiple of BS_ALIGNMENT */
-    uint64_t read_bytes;
+    bs_bytes slot_bytes; /* a multiple of BS_ALIGNMENT */
+    bs_bytes read_bytes;
     int32_t n_chunks; /* at least 1; each is read and prepared by itself */
 } bs_stream_unit;
 
@@ -16506,7 +16672,7 @@ typedef struct bs_stream_facts {
     const bs_stream_unit *units;
     const bs_stream_stage *stages; /* in the order in which a run visits them */
     const int32_t *uses;           /* units of the stages, one after the other */
-    uint64_t slot_bytes;
+    bs_bytes slot_bytes;
     bs_stream_desc desc;
     bool serial; /* one chunk of a unit at a time, in order */
 } bs_stream_facts;
@@ -16522,7 +16688,7 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
-    uint64_t offset;     /* in the slots arena, unless absent */
+    bs_bytes offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
@@ -16590,13 +16756,13 @@ typedef struct bs_stream {
     double gained_ns, lost_ns;
     uint64_t window_end, pause_visits;
     bool paused;
-    uint64_t slots_used;
+    bs_bytes slots_used;
     int32_t reading; /* chunks that storage is busy with */
     bs_stream_stats stats;
 } bs_stream;
 
 /* Bytes for `memory`, which must be aligned to BS_ALIGNMENT. */
-uint64_t bs_stream_bytes(const bs_stream_facts *facts);
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts);
 /* facts: copied; what it points to must outlive the stream. */
 void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
 
@@ -16611,7 +16777,7 @@ void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t st
 int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
-bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
 /* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
  * may go: it is asked for again when it is taken. */
 void bs_stream_wait(bs_stream *stream);
@@ -16628,7 +16794,7 @@ typedef struct bs_stream_chunk {
     int32_t unit, index;
     bool demanded;
     bool arrived;
-    uint64_t offset; /* of the unit's slot */
+    bs_bytes offset; /* of the unit's slot */
 } bs_stream_chunk;
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
@@ -16642,10 +16808,10 @@ bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status,
 
 /* stream_slots.c */
 /* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
-bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
+bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
-int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
-void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
+int32_t bs_slots_overlap(const bs_stream *stream, bs_bytes offset, bs_bytes bytes, int32_t after);
+void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guessed, uint64_t now);
 /* for_guess: the unit that takes the place, when it is a guess; else -1. */
 void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
@@ -16669,23 +16835,22 @@ void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
-static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
 {
-    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 131072;
-    const uint64_t wanted = share > least ? share : least;
-    return wanted < chunk_bytes ? wanted : chunk_bytes;
+    const bs_bytes share = bs_bytes_share(bs_bytes_add(unit_bytes, bs_bytes_of((uint64_t)lanes - 1)), (uint64_t)lanes);
+    return bs_bytes_min(bs_bytes_max(share, bs_bytes_of(131072)), chunk_bytes);
 }
 
 /* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
-    return (double)s->facts.units[unit].read_bytes * s->read_per_byte;
+    return (double)bs_bytes_figure(s->facts.units[unit].read_bytes) * s->read_per_byte;
 }
 
 static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 {
     const bs_stream_unit *u = &s->facts.units[unit];
-    return bs_stream_read_ns(s, unit) + (double)u->read_bytes / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
+    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
 }
 
 #endif
@@ -16739,50 +16904,51 @@ static bool slot_may_go(const bs_slot *slot)
     return slot->pins == 0 && !slot->needed && slot->in_flight == 0;
 }
 
-int32_t bs_slots_overlap(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t after)
+int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
 {
     for (int32_t u = after + 1; u < s->facts.n_units; u++) {
         const bs_slot *slot = &s->slots[u];
-        if (slot->state != BS_SLOT_ABSENT && slot->offset < offset + bytes && offset < slot->offset + s->facts.units[u].slot_bytes)
+        if (slot->state != BS_SLOT_ABSENT && bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)) &&
+            bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
             return u;
     }
     return -1;
 }
 
 typedef struct slot_place {
-    uint64_t offset, evicted;
+    bs_bytes offset, evicted;
     double worst; /* of its victims; -infinity without any */
     bool found;
 } slot_place;
 
-static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
+static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_place *best)
 {
-    slot_place place = {offset, 0, -(double)INFINITY, true};
-    if (bytes > s->facts.slot_bytes - offset)
+    slot_place place = {offset, {0}, -(double)INFINITY, true};
+    if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         if (!slot_may_go(&s->slots[u]))
             return;
         place.worst = s->slots[u].keep > place.worst ? s->slots[u].keep : place.worst;
-        place.evicted += s->facts.units[u].slot_bytes;
+        place.evicted = bs_bytes_add(place.evicted, s->facts.units[u].slot_bytes);
     }
-    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && place.evicted < best->evicted))
+    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
         *best = place;
 }
 
-bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
+bool bs_slots_find(bs_stream *s, bs_bytes bytes, bs_bytes *offset)
 {
     const slot_keep keep = slot_policies[s->facts.desc.policy];
-    slot_place best = {0, 0, 0, false};
+    slot_place best = {{0}, {0}, 0, false};
     for (int32_t u = 0; u < s->facts.n_units; u++)
         if (s->slots[u].state != BS_SLOT_ABSENT && slot_may_go(&s->slots[u]))
             s->slots[u].keep = keep(s, u);
-    try_place(s, 0, bytes, &best);
+    try_place(s, bs_bytes_of(0), bytes, &best);
     for (int32_t u = 0; u < s->facts.n_units; u++) {
         if (s->slots[u].state == BS_SLOT_ABSENT)
             continue;
         try_place(s, s->slots[u].offset, bytes, &best);
-        try_place(s, s->slots[u].offset + s->facts.units[u].slot_bytes, bytes, &best);
+        try_place(s, bs_bytes_add(s->slots[u].offset, s->facts.units[u].slot_bytes), bytes, &best);
     }
     *offset = best.offset;
     return best.found;
@@ -16795,7 +16961,8 @@ static void count_waste(bs_stream *s, int32_t unit)
     const bs_stream_unit *facts = &s->facts.units[unit];
     bs_slot *slot = &s->slots[unit];
     if (slot->guessed)
-        s->stats.bytes_wasted += facts->read_bytes * (uint64_t)slot->done / (uint64_t)facts->n_chunks;
+        s->stats.bytes_wasted =
+            bs_add_u64(s->stats.bytes_wasted, bs_bytes_figure(bs_bytes_share(bs_bytes_times(facts->read_bytes, slot->done), (uint64_t)facts->n_chunks)));
     slot->guessed = false;
 }
 
@@ -16815,12 +16982,12 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
-    s->slots_used -= s->facts.units[unit].slot_bytes;
+    s->slots_used = bs_bytes_sub(s->slots_used, s->facts.units[unit].slot_bytes);
 }
 
-void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, uint64_t now)
+void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, uint64_t now)
 {
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
@@ -16832,9 +16999,9 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     slot->guess_used = slot->guess_used && !guessed;
     slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
-    s->slots_used += bytes;
-    if (s->slots_used > s->stats.resident_peak_bytes)
-        s->stats.resident_peak_bytes = s->slots_used;
+    s->slots_used = bs_bytes_add(s->slots_used, bytes);
+    if (bs_bytes_figure(s->slots_used) > s->stats.resident_peak_bytes)
+        s->stats.resident_peak_bytes = bs_bytes_figure(s->slots_used);
 }
 /* ==== end src/stream_slots.c ================================================================== */
 
@@ -17161,7 +17328,7 @@ static double waiting_for_lanes(const bs_stream *s)
     double ns = 0;
     for (int32_t i = 0; i < s->n_needed; i++) {
         const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
-        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        const double chunk = (double)bs_bytes_figure(unit->read_bytes) / unit->n_chunks * s->prepare_per_byte;
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
             ns = chunk;
     }
@@ -17186,7 +17353,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 /* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
  * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
  * out not to need would be a better victim then. */
-static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
@@ -17225,12 +17392,12 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
-    uint64_t offset;
+    bs_bytes offset;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
         worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, offset, bytes, ahead, p))
         return GUESS_NO_ROOM;
@@ -17326,9 +17493,9 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
-uint64_t bs_stream_bytes(const bs_stream_facts *facts)
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -17336,8 +17503,8 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    bs_carver c = {memory, 0};
-    memset(memory, 0, (size_t)bs_stream_bytes(facts));
+    bs_carver c = {memory, {0}};
+    memset(memory, 0, (size_t)bs_bytes_figure(bs_stream_bytes(facts)));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
     carve_stream(&c, facts, s);
@@ -17488,7 +17655,7 @@ int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
     return strength;
 }
 
-bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
+bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *failed)
 {
     bs_slot *slot = &s->slots[unit];
     *failed = slot->needed ? slot->failed : BS_OK;
@@ -17527,7 +17694,7 @@ void bs_stream_wait(bs_stream *s)
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -17593,7 +17760,7 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -17653,7 +17820,7 @@ void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uin
 {
     chunk->arrived = true;
     s->reading--;
-    s->stats.bytes_read += bytes;
+    s->stats.bytes_read = bs_add_u64(s->stats.bytes_read, bytes);
     s->stats.read_ns += ns;
     measure(&s->read_per_byte, bytes, ns);
     measure_delay(s, chunk, ns, now);
@@ -17696,7 +17863,8 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 typedef struct replay_lane {
     bool busy;
     bs_stream_chunk chunk;
-    uint64_t start, arrives, done, bytes;
+    uint64_t start, arrives, done;
+    bs_bytes bytes;
 } replay_lane;
 
 typedef struct replay {
@@ -17717,21 +17885,23 @@ typedef struct replay {
 
 /* ------------------------------------------------------------------------------------------------- reading */
 
-static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
+/* The first chunks have a byte more where it does not come out even. */
+static bs_bytes chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
 {
-    const uint64_t bytes = r->units[unit].read_bytes, chunks = (uint64_t)r->units[unit].n_chunks;
-    return bytes / chunks + ((uint64_t)index < bytes % chunks);
+    const uint64_t bytes = bs_bytes_figure(r->units[unit].read_bytes), chunks = (uint64_t)r->units[unit].n_chunks;
+    const bs_bytes share = bs_bytes_share(r->units[unit].read_bytes, chunks);
+    return bs_bytes_add(share, bs_bytes_of((uint64_t)index < bytes % chunks));
 }
 
 /* Times saturate: a profile may say anything, and a clock that wraps goes back. */
 static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
 
-static uint64_t device_ns(const replay *r, uint64_t bytes)
+static uint64_t device_ns(const replay *r, bs_bytes bytes)
 {
-    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bytes * 1e9 / (double)r->desc->bytes_per_second));
+    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bs_bytes_figure(bytes) * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return whole_ns((double)bytes * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, bs_bytes bytes) { return whole_ns((double)bs_bytes_figure(bytes) * r->desc->prepare_ns_per_byte); }
 
 static void fill_lanes(replay *r)
 {
@@ -17766,10 +17936,10 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
     r->now = when > r->now ? when : r->now;
     if (!lane->chunk.arrived) {
-        bs_stream_arrived(&r->stream, &lane->chunk, lane->bytes, lane->arrives - lane->start, r->now);
+        bs_stream_arrived(&r->stream, &lane->chunk, bs_bytes_figure(lane->bytes), lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->arrives, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, bs_bytes_figure(lane->bytes), lane->done - lane->arrives, r->now);
     }
     fill_lanes(r);
 }
@@ -17792,7 +17962,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
         for (int32_t i = 0; i < v->n_uses; i++) {
-            uint64_t offset;
+            bs_bytes offset;
             bs_status failed;
             if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
                 if (r->stream.stalling)
@@ -17848,7 +18018,8 @@ typedef struct replay_oracle {
     int32_t missing; /* everything needed before it is resident or being read */
     int32_t loading; /* unit, -1 none */
     bool computing;
-    uint64_t now, computed, loaded, used, bytes;
+    uint64_t now, computed, loaded;
+    bs_bytes used, bytes;
 } replay_oracle;
 
 static void first_positions(replay *r)
@@ -17874,9 +18045,9 @@ static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
 }
 
 /* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is computed. */
-static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
+static bool oracle_room(replay *r, replay_oracle *o, bs_bytes bytes)
 {
-    while (o->used + bytes > r->stream.facts.slot_bytes) {
+    while (bs_bytes_less(r->stream.facts.slot_bytes, bs_bytes_add(o->used, bytes))) {
         int32_t last = -1;
         for (int32_t u = 0; u < r->trace->n_units; u++)
             if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) && (last < 0 || r->future[u] > r->future[last]))
@@ -17884,7 +18055,7 @@ static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
         if (last < 0 || r->future[last] <= o->missing)
             return false;
         r->resident[last] = false;
-        o->used -= r->units[last].slot_bytes;
+        o->used = bs_bytes_sub(o->used, r->units[last].slot_bytes);
     }
     return true;
 }
@@ -17895,8 +18066,8 @@ static void oracle_read(replay *r, replay_oracle *o)
     if (u < 0 || !oracle_room(r, o, r->units[u].slot_bytes))
         return;
     o->loading = u;
-    o->used += r->units[u].slot_bytes;
-    o->bytes += r->units[u].read_bytes;
+    o->used = bs_bytes_add(o->used, r->units[u].slot_bytes);
+    o->bytes = bs_bytes_add(o->bytes, r->units[u].read_bytes);
     o->loaded = o->now;
     for (int32_t c = 0; c < r->units[u].n_chunks; c++)
         o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
@@ -17922,9 +18093,9 @@ static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
     o->computing = true;
 }
 
-static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, uint64_t *bytes)
+static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, bs_bytes *bytes)
 {
-    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, 0, 0};
+    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, {0}, {0}};
     memset(r->resident, 0, (size_t)r->trace->n_units * sizeof *r->resident);
     first_positions(r);
     while (o.at < r->trace->n_uses) {
@@ -17959,11 +18130,11 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
     }
     result->oracle_ns = UINT64_MAX;
     for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2; horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
-        uint64_t bytes = 0;
+        bs_bytes bytes = bs_bytes_of(0);
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
             result->oracle_ns = bs_add_u64(ns, tail);
-            result->oracle_bytes = bytes;
+            result->oracle_bytes = bs_bytes_figure(bytes);
         }
     }
 }
@@ -18008,12 +18179,12 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
     return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
 }
 
-static uint64_t least_slots(const bs_trace *t)
+static bs_bytes least_slots(const bs_trace *t)
 {
-    uint64_t least = 0;
+    bs_bytes least = bs_bytes_of(0);
     for (int32_t u = 0; u < t->n_units; u++)
-        least = t->units[u].slot_bytes > least ? t->units[u].slot_bytes : least;
-    return bs_align_u64(least);
+        least = bs_bytes_max(least, bs_bytes_of(t->units[u].slot_bytes));
+    return bs_bytes_align(least);
 }
 
 static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
@@ -18028,10 +18199,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
                        REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
-    if (d->slot_bytes < least_slots(t)) {
-        const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
-        return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
-    }
+    if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
+        return bs_fail_room(error, "slots", d->slot_bytes, least_slots(t), "the largest unit");
     return BS_OK;
 }
 
@@ -18039,47 +18208,55 @@ static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
     for (int32_t u = 0; u < t->n_units; u++) {
-        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
-        const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
-        r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
-        r->units[u].read_bytes = t->units[u].read_bytes;
+        const bs_bytes bytes = bs_bytes_of(t->units[u].read_bytes);
+        const uint64_t chunk = bs_bytes_figure(bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
+        const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
+        r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(t->units[u].slot_bytes));
+        r->units[u].read_bytes = bytes;
         r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
     }
     const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, r->units, t->stages, t->stage_units,
-                                   r->desc->slot_bytes, r->desc->stream, false};
+                                   bs_bytes_of(r->desc->slot_bytes), r->desc->stream, false};
     return facts;
 }
 
-static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return bs_arena_take(a, (size_t)bs_mul_u64(count ? count : 1, bytes)); }
+static void *replay_take(bs_arena *a, int32_t count, size_t each) { return bs_take(a, bs_bytes_array(count ? count : 1, each)); }
 
 /* What replay_carve takes. */
+static bs_bytes replay_bytes(const bs_trace *t)
+{
+    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, {0}, {0, 0, 0}, false};
+    const int32_t uses = t->n_uses ? t->n_uses : 1;
+    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
+    bs_bytes bytes = bs_bytes_align(bs_stream_bytes(&facts));
+    bs_bytes_place(&bytes, 1, sizeof(replay));
+    bs_bytes_place(&bytes, uses, sizeof(int32_t));
+    bs_bytes_place(&bytes, uses, sizeof(uint64_t));
+    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
+        bs_bytes_place(&bytes, t->n_units, unit_arrays[i]);
+    return bytes;
+}
+
 size_t bs_replay_bytes(const bs_trace *t)
 {
-    if (!t || !trace_is_sound(t, NULL))
-        return 0;
-    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
-    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
-    const uint64_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
-    uint64_t bytes = bs_align_u64(sizeof(replay)) + bs_align_u64(uses * sizeof(int32_t)) + bs_align_u64(uses * sizeof(uint64_t)) + bs_align_u64(bs_stream_bytes(&facts));
-    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
-        bytes = bs_add_u64(bytes, bs_align_u64(units * unit_arrays[i]));
-    return (size_t)bytes;
+    size_t bytes = 0;
+    return t && trace_is_sound(t, NULL) && bs_bytes_fit(replay_bytes(t), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
 {
-    const uint64_t units = (uint64_t)r->trace->n_units;
+    const int32_t units = r->trace->n_units;
     r->units = replay_take(a, units, sizeof *r->units);
-    r->next_position = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->next_position);
+    r->next_position = replay_take(a, r->trace->n_uses, sizeof *r->next_position);
     r->future = replay_take(a, units, sizeof *r->future);
     r->wanted = replay_take(a, units, sizeof *r->wanted);
     r->ready_at = replay_take(a, units, sizeof *r->ready_at);
-    r->before = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->before);
+    r->before = replay_take(a, r->trace->n_uses, sizeof *r->before);
     r->resident = replay_take(a, units, sizeof *r->resident);
     if (!r->units || !r->next_position || !r->future || !r->wanted || !r->ready_at || !r->before || !r->resident)
         return false;
     const bs_stream_facts facts = replay_facts(r);
-    *memory = replay_take(a, 1, bs_stream_bytes(&facts));
+    *memory = bs_take(a, bs_stream_bytes(&facts));
     if (*memory)
         bs_stream_init(&r->stream, &facts, *memory);
     return *memory != NULL;
@@ -18111,7 +18288,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     }
     if (!r || !replay_carve(r, workspace, &memory)) {
         workspace->used = mark;
-        return bs_fail_arena(error, workspace, bs_replay_bytes(trace), "a replay");
+        return bs_fail_arena(error, workspace, replay_bytes(trace), "a replay");
     }
     memset(result, 0, sizeof *result);
     oracle(r, r->before, result);
@@ -18159,8 +18336,8 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    uint64_t offset;
-    uint64_t row_bytes;
+    bs_bytes offset;
+    bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
 } bs_value_plan;
 
@@ -18193,7 +18370,7 @@ typedef struct bs_part {
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
-    uint64_t scratch_bytes;
+    bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
 
@@ -18218,11 +18395,11 @@ typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
     int32_t n_nodes, n_tensors;
-    uint64_t prepared_bytes;
+    bs_bytes prepared_bytes;
 } bs_plan_unit;
 
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
-#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 #define BS_MAX_REGIONS 128
 #define BS_MAX_PARTS 512
 
@@ -18234,9 +18411,9 @@ struct bs_plan {
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
     int32_t max_instrs, max_parts;
-    uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
-    uint64_t kernel_scratch_bytes, kernel_scratch_offset;
-    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
+    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
+    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -18250,8 +18427,8 @@ struct bs_plan {
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
-    uint64_t slot_bytes, all_unit_bytes, largest_unit_bytes;
-    uint64_t chunk_bytes, lane_bytes; /* of one lane's staging */
+    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
+    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
@@ -18269,16 +18446,16 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
-uint64_t bs_plan_memory_workspace(const bs_graph *graph);
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
  * returns the bytes of the whole. order: scratch of `count`. (plan_memory.c; tested by brute force.) */
 typedef struct bs_life {
-    uint64_t bytes, offset;
+    bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
+bs_bytes bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
 
 /* Helpers of several stages. */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -18293,7 +18470,7 @@ bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
 /* The router that a look_ahead is about; 0: there is none of that name. */
 int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
 /* Bytes of a node's weights as its op declares them. */
-uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
@@ -18459,7 +18636,7 @@ void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_dec
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
  * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
@@ -19025,15 +19202,12 @@ static void part_units(bs_plan *p)
 /* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
 static void size_lanes(bs_plan *p)
 {
-    uint64_t largest = 0;
-    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        const uint64_t bytes = p->nodes[n].unit ? bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]) : 0;
-        largest = bytes > largest ? bytes : largest;
-    }
-    p->chunk_bytes = (uint64_t)bs_or_default(p->desc.chunk_bytes, 262144);
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
-    const uint64_t piece = largest > p->chunk_bytes ? largest : p->chunk_bytes;
-    p->lane_bytes = (bs_add_u64(piece, 5 * BS_PAGE_BYTES - 1)) & ~(uint64_t)(BS_PAGE_BYTES - 1);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
 }
 
 bool bs_plan_stages(bs_plan *p, bs_error *error)
@@ -19041,23 +19215,21 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
     int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
-        const uint64_t bytes = p->units[u].prepared_bytes;
-        p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        largest = bytes > p->largest_unit_bytes ? u : largest;
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
         p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
     part_units(p);
     find_stages(p);
-    p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
-    if (p->slot_bytes < p->largest_unit_bytes) {
-        const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
         return false;
     }
-    p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
     size_lanes(p);
     return true;
 }
@@ -19066,7 +19238,8 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
 
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 {
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, plan->slot_bytes, plan->largest_unit_bytes, plan->all_unit_bytes};
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+                              bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
 
@@ -19080,7 +19253,7 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
     snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
     facts->router = u->domain ? domain->router : 0;
     facts->path = u->domain ? domain->path : -1;
-    facts->slot_bytes = u->prepared_bytes;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
     return BS_OK;
 }
 
@@ -20119,7 +20292,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     memset(l, 0, sizeof *l);
     l->plan = plan;
     l->g = g;
-    l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
+    l->home = (int32_t *)(void *)(bs_bytes_at(workspace, bs_bytes_align(bs_bytes_of(sizeof *l))));
     l->needed = l->home + g->n_nodes;
     l->phase = l->needed + g->n_nodes;
     l->ready = l->phase + g->n_nodes;
@@ -20141,9 +20314,11 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     return true;
 }
 
-uint64_t bs_plan_lower_workspace(const bs_graph *graph)
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(3 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    bs_bytes used = bs_bytes_align(bs_bytes_of(sizeof(bs_lower_pass)));
+    bs_bytes_place(&used, 3 * (int64_t)graph->n_nodes + graph->n_values, sizeof(int32_t));
+    return used;
 }
 /* ==== end src/plan_lower.c ==================================================================== */
 
@@ -20158,48 +20333,49 @@ uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 /* #include "plan.h" */
 /* #include "structure.h" */
 
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
+static bs_bytes life_end(const bs_life *life) { return bs_bytes_add(life->offset, life->bytes); }
+
+bs_bytes bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
 {
-    uint64_t total = 0;
+    bs_bytes total = bs_bytes_of(0);
     for (int32_t i = 0; i < count; i++) { /* by size, descending; insertion keeps it stable */
         int32_t k = i;
-        for (; k > 0 && lives[order[k - 1]].bytes < lives[i].bytes; k--)
+        for (; k > 0 && bs_bytes_less(lives[order[k - 1]].bytes, lives[i].bytes); k--)
             order[k] = order[k - 1];
         order[k] = i;
     }
     for (int32_t i = 0; i < count; i++) {
         bs_life *life = &lives[order[i]];
-        life->offset = 0;
+        life->offset = bs_bytes_of(0);
         for (int32_t k = 0; k < i; k++) { /* raise past every conflict; restart, since raising may meet an earlier one */
             const bs_life *other = &lives[order[k]];
             const bool together = life->first <= other->last && other->first <= life->last;
-            const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
+            const bool overlap = bs_bytes_less(life->offset, life_end(other)) && bs_bytes_less(other->offset, life_end(life));
             if (together && overlap) {
-                life->offset = bs_align_u64(other->offset + other->bytes);
+                life->offset = bs_bytes_align(life_end(other));
                 k = -1;
             }
         }
-        if (life->bytes > 0)
-            total = total > bs_add_u64(life->offset, life->bytes) ? total : bs_add_u64(life->offset, life->bytes);
+        if (bs_bytes_any(life->bytes))
+            total = bs_bytes_max(total, life_end(life));
     }
-    return bs_align_u64(total);
+    return bs_bytes_align(total);
 }
 
 /* -------------------------------------------------------------------------------------------------- sizes */
 
-static uint64_t row_bytes(const bs_plan *p, int32_t value)
+static bs_bytes row_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    uint64_t elements = 1;
-    for (int32_t i = 0; i < v->rank; i++)
-        elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
+    bs_bytes elements = bs_value_elements(p->graph, v);
     if (v->rank == 3) {
         int64_t h, w;
         const int64_t margin = p->values[value].margin;
         bs_plan_core(p, v, &h, &w);
-        elements = bs_mul_u64(bs_mul_u64((uint64_t)bs_dim_max(p->graph, v->dims[0]), (uint64_t)(h + 2 * margin)), (uint64_t)(w + 2 * margin));
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
     }
-    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(bs_plan_stored(p, value))));
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
 }
 
 static int64_t storage_rows(const bs_plan *p, int32_t value)
@@ -20299,7 +20475,7 @@ static void assign_slabs(bs_plan *p)
     }
 }
 
-static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place place, int32_t scope)
+static bs_bytes place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place place, int32_t scope)
 {
     int32_t count = p->graph->n_values;
     memset(lives, 0, (size_t)count * sizeof *lives);
@@ -20308,13 +20484,13 @@ static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place
         if (plan->place != place || plan->scope != scope)
             continue;
         bs_life *life = &lives[plan->slab];
-        const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
-        const bool fresh = life->bytes == 0;
+        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
+        const bool fresh = !bs_bytes_any(life->bytes);
         life->first = fresh ? plan->first : bs_min_i32(life->first, plan->first);
         life->last = fresh ? plan->last : bs_max_i32(life->last, plan->last);
-        life->bytes = life->bytes > bytes ? life->bytes : bytes;
+        life->bytes = bs_bytes_max(life->bytes, bytes);
     }
-    const uint64_t total = bs_plan_place(lives, order, count);
+    const bs_bytes total = bs_plan_place(lives, order, count);
     for (int32_t v = 1; v < count; v++)
         if (p->values[v].place == place && p->values[v].scope == scope)
             p->values[v].offset = lives[p->values[v].slab].offset;
@@ -20327,8 +20503,7 @@ static void widen_slabs(bs_plan *p)
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
-            const uint64_t widest = plan->row_bytes > slab->row_bytes ? plan->row_bytes : slab->row_bytes;
-            plan->row_bytes = slab->row_bytes = widest;
+            plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
         }
 }
 
@@ -20336,31 +20511,31 @@ int32_t bs_plan_too_large(const bs_plan *p)
 {
     for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
         const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (p->parts[k].scratch_bytes > p->shared_bytes && !bs_plan_streams_paths(p, top))
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !bs_plan_streams_paths(p, top))
             return top;
     }
     return 0;
 }
 
 /* Rows of a tile, as wide as they will be stored. */
-static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
-    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
 }
 
 bool bs_plan_is_wide(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const uint64_t most = p->shared_bytes / 2;
+    const bs_bytes most = bs_bytes_share(p->shared_bytes, 2);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool wide = false;
     for (int32_t i = 0; i < n_in; i++)
-        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && bs_bytes_less(most, tile_bytes(p, in[i])));
     for (int32_t i = 0; i < node->n_out; i++)
-        wide = wide || tile_bytes(p, node->first_out + i) > most;
+        wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
     return wide;
 }
 
@@ -20381,16 +20556,19 @@ void bs_plan_make_fit(bs_plan *p, int32_t top)
         bs_plan_set_order(p, top, BS_ORDER_BREADTH);
 }
 
-uint64_t bs_plan_memory_workspace(const bs_graph *graph)
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
 {
-    return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
+    bs_bytes used = bs_bytes_of(0);
+    bs_bytes_place(&used, graph->n_values, sizeof(bs_life));
+    bs_bytes_place(&used, graph->n_values, sizeof(int32_t));
+    return used;
 }
 
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t values = plan->graph->n_values;
     bs_life *lives = workspace;
-    int32_t *order = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64((uint64_t)values * sizeof(bs_life)));
+    int32_t *order = (int32_t *)(void *)bs_bytes_at(workspace, bs_bytes_align(bs_bytes_array(values, sizeof(bs_life))));
     find_lifetimes(plan);
     assign_slabs(plan);
     for (int32_t v = 1; v < values; v++) {
@@ -20402,19 +20580,20 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     }
     widen_slabs(plan);
     plan->transient_bytes = place_scope(plan, lives, order, BS_PLACE_TRANSIENT, -1);
-    plan->kernel_scratch_offset = 0;
+    plan->kernel_scratch_offset = bs_bytes_of(0);
     for (int32_t k = 0; k < plan->n_parts; k++) {
         plan->parts[k].scratch_bytes = place_scope(plan, lives, order, BS_PLACE_SCRATCH, k);
-        if (plan->parts[k].scratch_bytes > plan->kernel_scratch_offset)
-            plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
+        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
     }
-    plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
-    const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
-    if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
+    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
+    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
         return bs_refuse(
             error, BS_ERROR_LIMIT,
             "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
+            (unsigned long long)bs_bytes_figure(weights));
     return true;
 }
 /* ==== end src/plan_memory.c =================================================================== */
@@ -20429,7 +20608,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    bs_bytes at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
     int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
@@ -20439,9 +20618,9 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
     const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
-    l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
-    l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
-    l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
+    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
+    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
+    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
 }
 
 static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
@@ -20450,30 +20629,31 @@ static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
     l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
     /* a gather: one for each of its operands; else two at most; and the regions */
     l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
-    l->at_live = bs_align_u64(sizeof(bs_plan));
-    l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
-    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
-    l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
+    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
+    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
+    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
+    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
+    l->at_instrs = bs_bytes_place(&l->bytes, 2 * (int64_t)l->max_instrs, sizeof(bs_instr)); /* twice: sorting */
     layout_streaming(g, streams, l);
-    const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
-    l->bytes = l->at_workspace + (lower > memory ? lower : memory);
+    l->at_workspace = l->bytes;
+    l->bytes = bs_bytes_add(l->bytes, bs_bytes_max(bs_plan_lower_workspace(g), bs_plan_memory_workspace(g)));
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
+    size_t bytes = 0;
     if (!graph || graph->status != BS_OK)
         return 0;
     plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
-    return (size_t)l.bytes;
+    return bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
@@ -20496,18 +20676,17 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
     np->prepared_bytes = canonical;
-    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
+    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
-        np->scratch_bytes = 0; /* blocks of threads have their own */
-    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+    bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
-    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : canonical;
-    p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
-    p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
+    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    p->staging_bytes = np->unit ? p->staging_bytes : bs_bytes_max(p->staging_bytes, canonical);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
 }
 
 /* A field of bs_plan_desc, and what it may be. */
@@ -20554,10 +20733,10 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
 static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
-    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
-    p->all_unit_bytes = p->largest_unit_bytes = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = 0;
+        p->units[u].prepared_bytes = bs_bytes_of(0);
     if (!bs_plan_lower(p, workspace, error))
         return false;
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
@@ -20597,31 +20776,31 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     }
     plan_layout_make(graph, desc->slot_bytes > 0, &l);
     const size_t mark = arena->used;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_take(arena, l.bytes);
     if (!memory) {
         bs_fail_arena(error, arena, l.bytes, "the plan");
         return NULL;
     }
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bs_plan_bytes(graph, desc));
     bs_plan *p = (bs_plan *)(void *)memory;
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
-    p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
+    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     p->max_instrs = l.max_instrs;
     p->max_parts = l.max_parts;
-    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
-    p->parts = (bs_part *)(void *)(memory + l.at_parts);
-    p->node_live = (bool *)(memory + l.at_live);
-    p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
-    p->values = (bs_value_plan *)(void *)(memory + l.at_values);
-    p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
-    p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
-    p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
-    p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    if (plan_make(p, memory + l.at_workspace, error))
+    p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
+    p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
+    p->node_live = (bool *)bs_bytes_at(memory, l.at_live);
+    p->nodes = (bs_node_plan *)(void *)bs_bytes_at(memory, l.at_nodes);
+    p->values = (bs_value_plan *)(void *)bs_bytes_at(memory, l.at_values);
+    p->instrs = (bs_instr *)(void *)bs_bytes_at(memory, l.at_instrs);
+    p->units = (bs_plan_unit *)(void *)bs_bytes_at(memory, l.at_units);
+    p->stages = (bs_trace_stage *)(void *)bs_bytes_at(memory, l.at_stages);
+    p->stage_units = (int32_t *)(void *)bs_bytes_at(memory, l.at_stage_units);
+    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
         return p;
     arena->used = mark;
     return NULL;
@@ -20668,9 +20847,9 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
             continue;
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
-                (unsigned long long)part->scratch_bytes, part->flops);
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)part->scratch_bytes, part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -20683,12 +20862,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
         say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
-            (unsigned long long)p->shared_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->scratch_bytes, p->threads, bs_tier_name(p->tier), p->threads,
-            (unsigned long long)p->weight_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->weight_bytes));
     }
 }
 
@@ -20703,8 +20882,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
-            (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,
-            (unsigned long long)plan->lane_bytes);
+            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_REGION)
@@ -20731,8 +20910,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 /* #include "weights.h" */
 
 typedef struct bs_store_tensor {
-    uint64_t offset; /* in storage */
-    uint64_t bytes;
+    bs_bytes offset; /* in storage */
+    bs_bytes bytes;
     bs_dtype dtype; /* as stored */
 } bs_store_tensor;
 
@@ -20740,12 +20919,12 @@ typedef struct bs_store_node {
     int32_t node;
     int32_t block; /* of the record that holds its weights */
     int32_t first_tensor, n_tensors;
-    uint64_t begin, end; /* in storage, of all its tensors */
+    bs_bytes begin, end; /* in storage, of all its tensors */
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
 typedef struct bs_store_piece {
-    uint64_t begin, end; /* in storage */
+    bs_bytes begin, end; /* in storage */
     int32_t block;
     int32_t first_node, n_nodes; /* in store->nodes */
     bool head, tail;     /* the record begins, ends here */
@@ -20788,7 +20967,7 @@ typedef struct bs_store {
 } bs_store;
 
 /* Bytes that a store takes of the persistent arena. */
-uint64_t bs_store_bytes(const bs_plan *plan);
+bs_bytes bs_store_bytes(const bs_plan *plan);
 
 typedef struct bs_store_desc {
     const bs_plan *plan;
@@ -20803,7 +20982,7 @@ typedef struct bs_store_desc {
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
     uint8_t *stages;      /* NULL: weights are prepared in their slots */
-    uint64_t stage_bytes; /* a lane */
+    bs_bytes stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
@@ -20859,8 +21038,10 @@ typedef struct store_planner {
     bs_store *s;
     bs_error *error;
     int32_t n_nodes, n_tensors, n_pieces;
-    uint64_t chunk; /* bytes of the pieces of this unit */
+    bs_bytes chunk; /* bytes of the pieces of this unit */
 } store_planner;
+
+static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
 
 static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
 {
@@ -20871,10 +21052,12 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
-    status = w->locate(w->user, &info, block, &tensor->offset);
-    if (status != BS_OK || bs_add_u64(tensor->offset, info.bytes) == UINT64_MAX)
+    uint64_t offset = 0;
+    status = w->locate(w->user, &info, block, &offset);
+    tensor->offset = bs_bytes_of(offset);
+    tensor->bytes = bs_bytes_of(info.bytes);
+    if (status != BS_OK || !bs_bytes_known(tensor_end(tensor)))
         return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
-    tensor->bytes = info.bytes;
     tensor->dtype = info.dtype;
     return BS_OK;
 }
@@ -20888,8 +21071,8 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
     found->node = n;
     found->first_tensor = p->n_tensors;
     found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
-    found->begin = UINT64_MAX;
-    found->end = 0;
+    found->begin = bs_bytes_of(BS_BYTES_TOO_MANY);
+    found->end = bs_bytes_of(0);
     for (int32_t i = 0; i < found->n_tensors; i++) {
         bs_store_tensor *tensor = &p->s->tensors[p->n_tensors++];
         int32_t block = 0;
@@ -20900,8 +21083,8 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
         found->block = block;
-        found->begin = tensor->offset < found->begin ? tensor->offset : found->begin;
-        found->end = tensor->offset + tensor->bytes > found->end ? tensor->offset + tensor->bytes : found->end;
+        found->begin = bs_bytes_min(found->begin, tensor->offset);
+        found->end = bs_bytes_max(found->end, tensor_end(tensor));
     }
     return BS_OK;
 }
@@ -20909,19 +21092,24 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
 /* ------------------------------------------------------------------------------------------------- cutting */
 
 /* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. */
-static uint64_t staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, uint64_t begin, uint64_t end)
+static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
-    uint64_t bytes = bs_add_u64(end - begin, 2 * BS_PAGE_BYTES);
+    bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
     for (int32_t i = 0; i < count; i++)
         for (int32_t t = nodes[i].first_tensor; t < nodes[i].first_tensor + nodes[i].n_tensors; t++) {
             const uint64_t size = bs_dtype_bytes(s->tensors[t].dtype);
-            const bool copied = size == 2 || s->tensors[t].offset % size != 0;
-            bytes = bs_add_u64(bytes, copied ? s->tensors[t].bytes + 2 * BS_ALIGNMENT : 0);
+            const bool copied = size == 2 || bs_bytes_figure(s->tensors[t].offset) % size != 0;
+            bytes = copied ? bs_bytes_add(bytes, bs_bytes_add(s->tensors[t].bytes, bs_bytes_of(2 * BS_ALIGNMENT))) : bytes;
         }
     return bytes;
 }
 
-static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin, uint64_t end, int32_t first_node)
+static bool has_staging(const store_planner *p, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
+{
+    return !bs_bytes_less(p->s->plan->lane_bytes, staging_of(p->s, nodes, count, begin, end));
+}
+
+static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin, bs_bytes end, int32_t first_node)
 {
     bs_store_piece *piece = &p->s->pieces[p->n_pieces++];
     memset(piece, 0, sizeof *piece);
@@ -20934,11 +21122,11 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
 
 /* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
  * can then be checked as it is read. */
-static bool is_far(const store_planner *p, int32_t index, uint64_t begin)
+static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
-    return node->end - begin > p->chunk &&
-           (node->begin - begin > BS_PAGE_BYTES || staging_of(p->s, node, 1, begin, node->end) > p->s->plan->lane_bytes);
+    return bs_bytes_less(p->chunk, bs_bytes_sub(node->end, begin)) &&
+           (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) || !has_staging(p, node, 1, begin, node->end));
 }
 
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
@@ -20948,30 +21136,32 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
-    if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
-        node->end > bs_add_u64(record.offset, record.bytes))
+    const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
+    const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
+    const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
+    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
-    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
-        staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
+    if (open && open->block == block && !bs_bytes_less(node->begin, open->end) && !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
+        has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
         open->end = node->end;
         open->n_nodes++;
     } else {
         const bool first = !open || open->block != block;
-        uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
-            piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
+        bs_bytes begin = first ? record_begin : bs_bytes_min(open->end, node->begin);
+        if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* too far: the head by itself */
+            piece_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
             begin = node->begin;
         } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
-        piece->head = begin == record.offset && record.head_bytes > 0;
+        piece->head = bs_bytes_same(begin, record_begin) && bs_bytes_any(head);
         piece->n_nodes = 1;
     }
     bs_store_piece *last = &s->pieces[p->n_pieces - 1];
-    last->tail = last->end == record.offset + record.bytes;
-    if (staging_of(s, s->nodes + last->first_node, last->n_nodes, last->begin, last->end) > s->plan->lane_bytes)
+    last->tail = bs_bytes_same(last->end, record_end);
+    if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
     return BS_OK;
@@ -20981,11 +21171,11 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
 static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
 {
     const bs_store *s = p->s;
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
         const bs_store_piece *piece = &s->pieces[i];
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
-        const bool whole = piece->head ? true : piece->begin == at;
+        const bool whole = piece->head ? true : bs_bytes_same(piece->begin, at);
         if (!whole || piece->tail != last)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                            "some of its weights", piece->block);
@@ -20995,7 +21185,7 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
 }
 
 /* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
-static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
+static bs_status find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
@@ -21007,7 +21197,7 @@ static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
         const bs_status status = find_node(p, n, node);
         if (status != BS_OK)
             return status;
-        *bytes = bs_add_u64(*bytes, node->end - node->begin);
+        *bytes = bs_bytes_add(*bytes, bs_bytes_sub(node->end, node->begin));
         p->n_nodes++;
     }
     unit->n_nodes = p->n_nodes - unit->first_node;
@@ -21019,7 +21209,7 @@ static bs_status plan_unit(store_planner *p, int32_t u)
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
-    uint64_t bytes = 0;
+    bs_bytes bytes = bs_bytes_of(0);
     bs_status status = find_unit(p, u, &bytes);
     p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
@@ -21028,16 +21218,16 @@ static bs_status plan_unit(store_planner *p, int32_t u)
     if (status != BS_OK)
         return status;
     unit->n_pieces = p->n_pieces - unit->first_piece;
-    facts->slot_bytes = bs_align_u64(s->plan->units[u + 1].prepared_bytes);
+    facts->slot_bytes = bs_bytes_align(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
     for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
-        facts->read_bytes += s->pieces[i].end - s->pieces[i].begin;
+        facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->pieces[i].end, s->pieces[i].begin));
     return s->check_records ? check_cover(p, unit) : BS_OK;
 }
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0, 0};
+    store_planner p = {s, error, 0, 0, 0, {0}};
     bs_status status = BS_OK;
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);
@@ -21056,18 +21246,21 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
     const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
-    const uint64_t begin = piece->begin & ~(front - 1), end = (piece->end + alignment - 1) & ~(alignment - 1);
-    const uint64_t room = (end - begin + BS_PAGE_BYTES - 1) & ~(uint64_t)(BS_PAGE_BYTES - 1);
-    uint8_t *buffer = lane->staging + (s->plan->lane_bytes - room);
-    *raw = buffer + (piece->begin - begin);
-    return s->weights.fetch(s->weights.user, begin, buffer, (size_t)(end - begin));
+    const bs_bytes begin = bs_bytes_align_down(piece->begin, front), bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
+    const bs_bytes before = bs_bytes_sub(s->plan->lane_bytes, bs_bytes_align_to(bytes, BS_PAGE_BYTES));
+    size_t size;
+    if (!bs_bytes_known(before) || !bs_bytes_fit(bytes, bs_bytes_figure(s->plan->lane_bytes), &size))
+        return BS_ERROR_LIMIT; /* unreachable: staging_of (store_plan.c) */
+    uint8_t *buffer = bs_bytes_at(lane->staging, before);
+    *raw = bs_bytes_at(buffer, bs_bytes_sub(piece->begin, begin));
+    return s->weights.fetch(s->weights.user, bs_bytes_figure(begin), buffer, size);
 }
 
 /* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
 bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece, const uint8_t *raw)
 {
     bs_record record;
-    size_t head = 0;
+    bs_bytes head = bs_bytes_of(0);
     if (piece->head && s->weights.verify) {
         const bs_status status = s->weights.verify(s->weights.user, piece->block, raw);
         if (status != BS_OK)
@@ -21077,11 +21270,14 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece,
         return BS_OK;
     if (s->weights.record(s->weights.user, piece->block, &record) != BS_OK)
         return BS_ERROR_FORMAT;
-    if (piece->begin == record.offset) {
+    if (bs_bytes_same(piece->begin, bs_bytes_of(record.offset))) {
         s->units[unit].crc = 0;
-        head = record.head_bytes;
+        head = bs_bytes_of(record.head_bytes);
     }
-    s->units[unit].crc = bs_crc32(s->units[unit].crc, raw + head, (size_t)(piece->end - piece->begin) - head);
+    size_t size = 0;
+    if (!bs_bytes_fit(bs_bytes_sub(bs_bytes_sub(piece->end, piece->begin), head), SIZE_MAX, &size))
+        return BS_ERROR_FORMAT; /* the head is longer than the piece */
+    s->units[unit].crc = bs_crc32(s->units[unit].crc, bs_bytes_read_at(raw, head), size);
     return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
@@ -21094,18 +21290,17 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     bs_op_get(n->op)->weights(s->plan->graph, n, specs);
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
-        const uint8_t *from = raw + (tensor->offset - piece->begin);
+        const uint8_t *from = bs_bytes_read_at(raw, bs_bytes_sub(tensor->offset, piece->begin));
         const bool aligned = (uintptr_t)from % bs_dtype_bytes(tensor->dtype) == 0;
         tensors[i] = from;
         if (tensor->dtype == specs[i].dtype && aligned)
             continue;
-        const uint64_t elements = bs_weight_elements(&specs[i]);
         if (tensor->dtype == specs[i].dtype)
-            memmove(*near, from, (size_t)tensor->bytes);
+            memmove(*near, from, (size_t)bs_bytes_figure(tensor->bytes));
         else
-            bs_weight_widen(s->plan->tier, *near, from, elements, tensor->dtype);
+            bs_weight_widen(s->plan->tier, *near, from, bs_weight_elements(&specs[i]), tensor->dtype);
         tensors[i] = *near;
-        *near += bs_align_u64(bs_weight_spec_bytes(&specs[i]));
+        *near = bs_bytes_at(*near, bs_bytes_align(bs_weight_spec_bytes(&specs[i])));
     }
 }
 
@@ -21116,11 +21311,11 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
     for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes && status == BS_OK; k++) {
         const void *tensors[BS_MAX_WEIGHTS];
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
-        uint8_t *const place = slot + plan->prepared_offset;
+        uint8_t *const place = bs_bytes_at(slot, plan->prepared_offset);
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
         bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
         if (lane->stage)
-            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, bs_bytes_figure(plan->prepared_bytes));
     }
     return status;
 }
@@ -21160,15 +21355,15 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
     s->wanted = bs_carve(c, units, sizeof *s->wanted);
     s->base = bs_carve(c, units + 1, sizeof *s->base);
-    return bs_carve(c, bs_stream_bytes(&facts), 1);
+    return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
-uint64_t bs_store_bytes(const bs_plan *plan)
+bs_bytes bs_store_bytes(const bs_plan *plan)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_store unused;
     if (!bs_plan_streams(plan))
-        return bs_align_u64(sizeof *unused.base);
+        return bs_bytes_align(bs_bytes_of(sizeof *unused.base));
     carve_store(&c, plan, &unused);
     return c.used;
 }
@@ -21223,14 +21418,14 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    const uint64_t bytes = piece->end - piece->begin;
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
     bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
-        status = bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+        status = bs_store_prepare(s, lane, piece, raw, bs_bytes_at(s->slots, chunk->offset));
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
@@ -21239,7 +21434,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
     if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
-        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes), lane->index);
     wake(s);
 }
 
@@ -21277,7 +21472,7 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
 
 bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
-    bs_carver c = {d->memory, 0};
+    bs_carver c = {d->memory, {0}};
     memset(s, 0, sizeof *s);
     s->base = (uint8_t **)(void *)d->memory;
     s->platform = d->platform;
@@ -21310,8 +21505,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         for (int32_t i = 0; i < s->n_lanes; i++) {
             s->lanes[i].store = s;
             s->lanes[i].index = i;
-            s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
-            s->lanes[i].stage = d->stages ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
+            s->lanes[i].staging = bs_bytes_row(d->staging, bs_bytes_of(0), i, d->plan->lane_bytes);
+            s->lanes[i].stage = d->stages ? bs_bytes_row(d->stages, bs_bytes_of(0), i, d->stage_bytes) : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -21369,10 +21564,10 @@ void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 /* Called locked. */
 static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     if (!bs_stream_take(&s->stream, unit - 1, &offset, status))
         return false;
-    s->base[unit] = s->slots + offset;
+    s->base[unit] = bs_bytes_at(s->slots, offset);
     return true;
 }
 
@@ -21511,7 +21706,7 @@ struct bs_session {
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
-    uint64_t *state_bytes;
+    bs_bytes *state_bytes;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
     int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
     bs_context *contexts; /* [threads]; contexts of tiles */
@@ -21591,100 +21786,99 @@ void bs_exec_ended(bs_session *session, uint64_t start);
  * One walk counts and places. Relies on device.h and segment.c's rooms. Must never need a device. */
 /* #include "session.h" */
 
-static uint64_t value_bytes(const bs_plan *p, int32_t value)
-{
-    const bs_value_info *v = &p->graph->values[value];
-    uint64_t bytes = bs_dtype_bytes(v->dtype);
-    for (int32_t i = 0; i < v->rank; i++)
-        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
-    return bytes;
-}
+static bs_bytes value_bytes(const bs_plan *p, int32_t value) { return bs_value_bytes(p->graph, &p->graph->values[value]); }
 
 /* What a caller binds to this node, at most: an input, an output or a state; 0: nothing. */
-static uint64_t bound_bytes(const bs_plan *p, int32_t n)
+static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     if (bs_node_is(node, &bs_op_output))
         return value_bytes(p, bs_node_in(p->graph, node)[0]);
     if (!p->node_live[n] || !(bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state)))
-        return 0;
+        return bs_bytes_of(0);
     return value_bytes(p, node->first_out);
 }
 
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
-        at = bs_add_u64(at, bs_align_u64(bound_bytes(plan, n)));
-    return bound_bytes(plan, node) ? at : UINT64_MAX;
+        at = bs_bytes_add(at, bs_bytes_align(bound_bytes(plan, n)));
+    return bs_bytes_any(bound_bytes(plan, node)) ? bs_bytes_figure(at) : UINT64_MAX;
 }
 
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node)
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
         if (bs_session_is_state(plan, n))
-            at = bs_add_u64(at, bs_align_u64(value_bytes(plan, plan->graph->nodes[n].first_out)));
+            at = bs_bytes_add(at, bs_bytes_align(value_bytes(plan, plan->graph->nodes[n].first_out)));
     return at;
 }
 
-uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain)
+static bs_bytes offsets_place(const bs_plan *plan, int32_t domain)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t d = 1; d < domain; d++)
-        at += bs_align_u64(4 * (uint64_t)bs_segment_room(plan, d));
+        bs_bytes_place(&at, bs_segment_room(plan, d), sizeof(int32_t));
     return at;
 }
 
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node)
+static bs_bytes past_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = bs_device_offsets_place(plan, plan->graph->n_domains);
+    bs_bytes at = offsets_place(plan, plan->graph->n_domains);
     for (int32_t n = 1; n < node; n++)
-        at += bs_align_u64(4 * (uint64_t)bs_past_room(plan, n));
+        bs_bytes_place(&at, bs_past_room(plan, n), sizeof(int32_t));
     return at;
 }
+
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain) { return bs_bytes_figure(offsets_place(plan, domain)); }
+uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_bytes_figure(past_place(plan, node)); }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    uint64_t told, global, tile; /* what the host is told lies first */
+    bs_bytes told, global, tile; /* what the host is told lies first */
 } decision_sizes;
 
-static uint64_t take(uint64_t *used, uint64_t count, uint64_t bytes)
+/* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
+static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
 {
-    const uint64_t at = *used;
-    *used = bs_add_u64(at, bs_align_u64(bs_mul_u64(count, bytes)));
-    return at;
+    const bs_bytes at = *used;
+    *used = bs_bytes_add(at, bs_bytes_align(bytes));
+    return bs_bytes_figure(at);
 }
+
+static uint64_t take(bs_bytes *used, int64_t count, size_t each) { return take_bytes(used, bs_bytes_array(count, each)); }
 
 static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
 {
     const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
     d->dropped = take(&used->told, 1, sizeof(int64_t));
-    d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
+    d->sums = take(&used->told, d->paths, sizeof(int32_t));
     d->top_rows = (int32_t)p->domains[top].max_rows;
-    d->top = take(&used->told, (uint64_t)d->top_rows, 1);
+    d->top = take(&used->told, d->top_rows, 1);
 }
 
 static void place_rest(decision_sizes *used, bs_device_decision *d)
 {
-    uint64_t *at = d->in_tile ? &used->tile : &used->global;
-    const uint64_t choices = bs_mul_u64((uint64_t)d->rows, (uint64_t)d->per_row);
-    d->counts = take(at, (uint64_t)d->paths, sizeof(int32_t));
-    d->offsets = take(at, (uint64_t)d->paths + 1, sizeof(int32_t));
+    bs_bytes *at = d->in_tile ? &used->tile : &used->global;
+    const int64_t choices = (int64_t)d->rows * d->per_row;
+    d->counts = take(at, d->paths, sizeof(int32_t));
+    d->offsets = take(at, d->paths + 1, sizeof(int32_t));
     d->chosen = take(at, choices, sizeof(int32_t));
     d->gates = take(at, choices, sizeof(float));
     d->ids = take(at, choices, sizeof(int32_t));
     d->inverse = take(at, choices, sizeof(int32_t));
-    d->work = take(at, bs_add_u64(2 * choices, 64 * (uint64_t)d->paths), sizeof(int32_t));
+    d->work = take(at, 2 * choices + 64 * (int64_t)d->paths, sizeof(int32_t));
     d->price = take(at, 1, sizeof(float));
 }
 
 /* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
 static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
 {
-    used->told = BS_ALIGNMENT; /* the status */
-    used->global = used->tile = 0;
+    used->told = bs_bytes_of(BS_ALIGNMENT); /* the status */
+    used->global = used->tile = bs_bytes_of(0);
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t r = 1; r < p->graph->n_routers; r++) {
             const bs_router_info *info = &p->graph->routers[r];
@@ -21733,53 +21927,59 @@ static int32_t count_operands(const bs_plan *p)
 
 static void layout_tables(const bs_plan *p, bs_device_layout *l)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     l->n_steps = p->n_instrs;
     l->n_operands = count_operands(p);
-    l->steps_at = take(&at, (uint64_t)l->n_steps, sizeof(bs_device_step));
-    l->operands_at = take(&at, (uint64_t)l->n_operands, sizeof(bs_device_operand));
-    l->domains_at = take(&at, (uint64_t)p->graph->n_domains, sizeof(bs_device_domain));
-    l->decisions_at = take(&at, (uint64_t)p->graph->n_routers, sizeof(bs_device_decision));
-    l->parts_at = take(&at, (uint64_t)p->n_parts, sizeof(bs_device_part));
-    l->units_at = take(&at, (uint64_t)bs_max_i32(p->n_units, 1), sizeof(uint64_t));
-    l->segments_at = take(&at, bs_device_past_place(p, p->graph->n_nodes), 1);
-    l->tables_bytes = at;
+    l->steps_at = take(&at, l->n_steps, sizeof(bs_device_step));
+    l->operands_at = take(&at, l->n_operands, sizeof(bs_device_operand));
+    l->domains_at = take(&at, p->graph->n_domains, sizeof(bs_device_domain));
+    l->decisions_at = take(&at, p->graph->n_routers, sizeof(bs_device_decision));
+    l->parts_at = take(&at, p->n_parts, sizeof(bs_device_part));
+    l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
+    l->segments_at = take_bytes(&at, past_place(p, p->graph->n_nodes));
+    l->tables_bytes = bs_bytes_figure(at);
 }
 
-static uint64_t largest_prepared(const bs_plan *p, bool streamed)
+static bs_bytes largest_prepared(const bs_plan *p, bool streamed)
 {
-    uint64_t most = 0;
+    bs_bytes most = bs_bytes_of(0);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed && p->nodes[n].prepared_bytes > most)
-            most = p->nodes[n].prepared_bytes;
+        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed)
+            most = bs_bytes_max(most, p->nodes[n].prepared_bytes);
     return most;
 }
 
-uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+static bs_bytes scores_bytes(const bs_plan *plan, int32_t router)
 {
     const bs_router_info *r = &plan->graph->routers[router];
     if (!plan->routers[router].live || plan->routers[router].forced || r->desc->protocol != BS_ROUTE_CALLBACK)
-        return 0;
-    return bs_align_u64(bs_mul_u64((uint64_t)plan->routers[router].rows, 4 * (uint64_t)bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0])));
+        return bs_bytes_of(0);
+    const bs_bytes row = bs_bytes_array(bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0]), sizeof(float));
+    return bs_bytes_align(bs_bytes_times(row, plan->routers[router].rows));
 }
 
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router) { return bs_bytes_figure(scores_bytes(plan, router)); }
+
 /* The most that any callback is told and answers. */
-static uint64_t asked_bytes(const bs_plan *p)
+static bs_bytes asked_bytes(const bs_plan *p)
 {
-    uint64_t most = 0;
+    bs_bytes most = bs_bytes_of(0);
     for (int32_t r = 1; r < p->graph->n_routers; r++) {
-        const uint64_t scores = bs_device_scores_bytes(p, r);
-        const uint64_t bytes = scores ? scores + 2 * bs_align_u64(4 * (uint64_t)p->routers[r].rows) : 0;
-        most = bytes > most ? bytes : most;
+        bs_bytes bytes = scores_bytes(p, r);
+        if (!bs_bytes_any(bytes))
+            continue;
+        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(int32_t)); /* the answer, and gates */
+        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(float));
+        most = bs_bytes_max(most, bytes);
     }
     return most;
 }
 
 /* What the backend carves for itself (cuda/state.cuh). */
-static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
+static bs_bytes session_bytes(const bs_plan *p, const bs_device_layout *l)
 {
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
     bs_carve(&c, 2 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
@@ -21791,45 +21991,48 @@ static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 {
     decision_sizes decisions;
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0), inputs = at, scratch = at;
     memset(l, 0, sizeof *l);
     if (!bs_plan_on_device(plan))
         return;
     layout_tables(plan, l);
     place_decisions(plan, 0, &decisions, NULL);
-    l->context_bytes = decisions.tile;
-    l->results_bytes = decisions.told;
+    l->context_bytes = bs_bytes_figure(decisions.tile);
+    l->results_bytes = bs_bytes_figure(decisions.told);
     for (int32_t k = 0; k < plan->n_parts; k++)
-        if (plan->parts[k].scratch_bytes > plan->shared_bytes && plan->parts[k].scratch_bytes > l->scratch_bytes)
-            l->scratch_bytes = plan->parts[k].scratch_bytes;
+        if (bs_bytes_less(plan->shared_bytes, plan->parts[k].scratch_bytes))
+            scratch = bs_bytes_max(scratch, plan->parts[k].scratch_bytes);
+    l->scratch_bytes = bs_bytes_figure(scratch);
     l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
-    l->weights = take(&at, plan->weight_bytes, 1);
-    l->transient = take(&at, plan->transient_bytes, 1);
-    l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
-    l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
-    l->decisions = take(&at, decisions.global, 1);
+        inputs = bs_bytes_add(inputs, bs_bytes_align(bound_bytes(plan, n)));
+    l->inputs_bytes = bs_bytes_figure(inputs);
+    l->weights = take_bytes(&at, plan->weight_bytes);
+    l->transient = take_bytes(&at, plan->transient_bytes);
+    l->states = take_bytes(&at, bs_device_state_place(plan, plan->graph->n_nodes));
+    l->inputs = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : inputs);
+    l->decisions = take_bytes(&at, decisions.global);
     l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
-    l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
-    l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
-    l->tables = take(&at, l->tables_bytes, 1);
-    l->slots = take(&at, plan->desc.in_place ? 0 : plan->slot_bytes, 1);
-    l->device_bytes = at;
-    at = 0;
-    l->session_bytes = session_bytes(plan, l);
-    l->session = take(&at, l->session_bytes, 1);
-    l->tables_pinned = take(&at, l->tables_bytes, 1);
-    l->asked = take(&at, asked_bytes(plan), 1);
-    l->results = take(&at, l->results_bytes, 1);
-    l->inputs_pinned = take(&at, l->inputs_bytes, 1);
-    l->loading = take(&at, largest_prepared(plan, false), 1);
-    l->slots_pinned = take(&at, plan->desc.in_place ? plan->slot_bytes : 0, 1);
-    l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
-    l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
-    l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
+    l->contexts = take_bytes(&at, bs_bytes_times(decisions.tile, l->tiles));
+    l->scratch = take_bytes(&at, bs_bytes_times(scratch, l->tiles));
+    l->tables = take_bytes(&at, bs_bytes_of(l->tables_bytes));
+    l->slots = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : plan->slot_bytes);
+    l->device_bytes = bs_bytes_figure(at);
+    at = bs_bytes_of(0);
+    l->session_bytes = bs_bytes_figure(session_bytes(plan, l));
+    l->session = take_bytes(&at, session_bytes(plan, l));
+    l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
+    l->asked = take_bytes(&at, asked_bytes(plan));
+    l->results = take_bytes(&at, decisions.told);
+    l->inputs_pinned = take_bytes(&at, inputs);
+    l->loading = take_bytes(&at, largest_prepared(plan, false));
+    l->slots_pinned = take_bytes(&at, plan->desc.in_place ? plan->slot_bytes : bs_bytes_of(0));
+    const bs_bytes stage = plan->desc.in_place ? bs_bytes_of(0) : bs_bytes_align(largest_prepared(plan, true));
+    l->stage_bytes = bs_bytes_figure(stage);
+    l->stages = take_bytes(&at, bs_bytes_times(stage, plan->lanes));
+    l->places = take(&at, bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
     l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
-    l->pinned_bytes = at;
+    l->pinned_bytes = bs_bytes_figure(at);
 }
 /* ==== end src/device_plan.c =================================================================== */
 
@@ -22028,7 +22231,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     const bs_value_info *v = &c->session->graph->values[value];
     const bs_value_plan *p = &c->session->plan->values[value];
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)p->row_bytes / bytes;
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
     o->data = base;
     if (v->rank != 3) {
         dense_strides(c, v, o);
@@ -22079,8 +22282,8 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     const bs_value_plan *p = &c->session->plan->values[value];
     const int32_t domain = c->session->graph->values[value].domain;
     if (p->place == BS_PLACE_SCRATCH)
-        return c->scratch + p->offset + (uint64_t)row * p->row_bytes;
-    return c->session->transient + p->offset + (uint64_t)(c->domains[domain].first + row) * p->row_bytes;
+        return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
+    return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
 /* A root value, wherever it is. */
@@ -22092,11 +22295,11 @@ static void operand_root(const bs_context *c, int32_t value, bs_operand *o)
     if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
         operand_bound(c, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
-        o->data = s->weights + s->plan->nodes[p->source].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
         o->row_stride = 0;
         dense_strides(c, &s->graph->values[value], o);
     } else {
-        operand_stored(c, value, s->transient + p->offset, o);
+        operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
         o->row_stride = 0;
     }
 }
@@ -22278,7 +22481,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         o->data = parent.data;
     } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
         dense_strides(c, &s->graph->values[value], o);
-        o->data = s->weights + s->plan->nodes[node].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     } else if (s->graph->nodes[node].n_in == 0) {
         operand_bound(c, node, o);
     } else {
@@ -22886,13 +23089,13 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         return BS_OK;
     }
     routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
-    const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
+    const uint8_t *weights = bs_bytes_at(s->weights, s->plan->nodes[info->node].prepared_offset);
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
-        r.path_of = (const int32_t *)(const void *)(weights + bs_weight_offset(specs, 1));
+        r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (rows > 0)
         r.score = score_row(&r, 0);
@@ -23258,8 +23461,8 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->n_in = n_in;
     call->n_out = node->n_out;
     call->rows = rows;
-    call->prepared = s->store.base[call->plan->unit] + call->plan->prepared_offset;
-    call->scratch = c->scratch + s->plan->kernel_scratch_offset;
+    call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
+    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
     const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
@@ -23719,14 +23922,14 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
 static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
 {
     const bs_router_info *info = &p->graph->routers[router];
-    const uint64_t choices = bs_mul_u64((uint64_t)p->routers[router].rows, (uint64_t)info->max_paths_per_cell);
+    const bs_bytes choices = bs_bytes_times(bs_bytes_array(p->routers[router].rows, sizeof(int32_t)), info->max_paths_per_cell);
     memset(d, 0, sizeof *d);
     d->paths = info->desc->paths;
     d->per_row = info->max_paths_per_cell;
-    d->chosen = bs_carve(c, choices, sizeof(int32_t));
-    d->gates = bs_carve(c, choices, sizeof(float));
-    d->ids = bs_carve(c, choices, sizeof(int32_t));
-    d->inverse = bs_carve(c, choices, sizeof(int32_t));
+    d->chosen = bs_carve_bytes(c, choices);
+    d->gates = bs_carve_bytes(c, choices);
+    d->ids = bs_carve_bytes(c, choices);
+    d->inverse = bs_carve_bytes(c, choices);
     d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
     d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
 }
@@ -23748,13 +23951,9 @@ static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, b
     }
 }
 
-static uint64_t state_bytes(const bs_plan *p, int32_t node)
+static bs_bytes state_bytes(const bs_plan *p, int32_t node)
 {
-    const bs_value_info *v = &p->graph->values[p->graph->nodes[node].first_out];
-    uint64_t bytes = bs_dtype_bytes(v->dtype);
-    for (int32_t i = 0; i < v->rank; i++)
-        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
-    return bytes;
+    return bs_value_bytes(p->graph, &p->graph->values[p->graph->nodes[node].first_out]);
 }
 
 /* What is carved for a session: counted with it, too, without a session at hand (which is large). */
@@ -23762,7 +23961,8 @@ typedef struct session_parts {
     int64_t *dims, *dropped;
     bs_buffer *bound;
     uint8_t **state, *weights, *store;
-    uint64_t *state_bytes, *path_ns;
+    bs_bytes *state_bytes;
+    uint64_t *path_ns;
     bs_route_callback *callbacks;
     int8_t **chosen;
     int32_t *counts, *route_counts, **offsets, **past;
@@ -23775,16 +23975,17 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
 {
     const bs_graph *g = p->graph;
     const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
+    const bs_bytes paths = bs_bytes_array(g->n_routers, BS_MAX_PATHS); /* as bytes of one each */
     s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
     s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
     s->state = bs_carve(c, nodes, sizeof(uint8_t *));
-    s->state_bytes = bs_carve(c, nodes, sizeof(uint64_t));
+    s->state_bytes = bs_carve(c, nodes, sizeof(bs_bytes));
     s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
     s->chosen = bs_carve(c, routers, sizeof(int8_t *));
-    s->counts = bs_carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
     s->dropped = bs_carve(c, routers, sizeof(int64_t));
-    s->path_ns = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
-    s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
+    s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
     s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
@@ -23806,14 +24007,14 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = bs_carve(c, bs_plan_on_device(p) ? 0 : p->weight_bytes, 1);
-    s->store = bs_carve(c, bs_store_bytes(p), 1);
+    s->weights = bs_carve_bytes(c, bs_plan_on_device(p) ? bs_bytes_of(0) : p->weight_bytes);
+    s->store = bs_carve_bytes(c, bs_store_bytes(p));
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
-        uint8_t *memory = here ? bs_carve(c, state_bytes(p, n), 1) : NULL;
+        uint8_t *memory = here ? bs_carve_bytes(c, state_bytes(p, n)) : NULL;
         if (s->state) {
             s->state[n] = memory;
-            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : 0;
+            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : bs_bytes_of(0);
         }
     }
 }
@@ -23839,37 +24040,36 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, sizeof(bs_session));
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
-    sizes->persistent = c.used;
+    sizes->persistent = bs_bytes_figure(c.used);
     bs_device_layout layout;
     bs_device_layout_make(plan, &layout);
     sizes->device = layout.device_bytes;
     sizes->pinned = layout.pinned_bytes;
-    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
-    sizes->staging = plan->staging_bytes;
-    sizes->slots = bs_plan_on_device(plan) ? 0 : plan->slot_bytes;
-    if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
-        const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
-        sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
-    }
+    const bs_bytes transient = bs_bytes_add(plan->transient_bytes, bs_bytes_times(plan->scratch_bytes, plan->threads));
+    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(transient);
+    /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+    const bs_bytes lanes = bs_bytes_add(bs_bytes_times(plan->lane_bytes, plan->lanes), bs_bytes_of(BS_PAGE_BYTES));
+    sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes) : plan->staging_bytes);
+    sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
 void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
 {
-    void *memory = bs_arena_take(arena, (size_t)bytes);
+    void *memory = bs_take(arena, bs_bytes_of(bytes));
     if (!memory)
-        bs_fail_arena(error, arena, bytes, what);
+        bs_fail_arena(error, arena, bs_bytes_of(bytes), what);
     return memory;
 }
 
 bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
 {
-    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), 0};
+    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), {0}};
     if (!c.base)
-        return NULL;
+        return NULL; /* else this machine counts as many, here and below */
     memset(c.base, 0, (size_t)sizes->persistent);
     bs_session *s = bs_carve(&c, 1, sizeof *s);
     s->plan = plan;
@@ -23880,13 +24080,13 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
     if (sizes->transient && !s->transient)
         return NULL;
-    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
+    s->scratch = s->transient ? bs_bytes_at(s->transient, plan->transient_bytes) : NULL;
     s->root.session = s;
     s->root.domains[0].count = 1;
     for (int32_t t = 0; t < plan->threads; t++) {
         s->contexts[t].session = s;
         s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch ? s->scratch + (uint64_t)t * plan->scratch_bytes : NULL;
+        s->contexts[t].scratch = s->scratch ? bs_bytes_row(s->scratch, bs_bytes_of(0), t, plan->scratch_bytes) : NULL;
     }
     s->root.scratch = s->scratch;
     return s;
@@ -23916,7 +24116,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
         return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
@@ -23929,7 +24129,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
         tensors[i] = bs_weight_view(weights, &specs[i], &info);
         if (tensors[i])
             continue;
-        uint8_t *target = staging + bs_weight_offset(specs, i);
+        uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
         const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
         if (read != BS_OK)
             return read;
@@ -23937,7 +24137,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     if (s->device)
-        return s->device->api->loaded(s->on_device, s->plan->nodes[n].prepared_offset, s->plan->nodes[n].prepared_bytes, error);
+        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset), bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
     return BS_OK;
 }
 
@@ -23992,7 +24192,7 @@ static bool device_start(bs_session *s, bs_device *device, bs_error *error)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
+            s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
                                      s->callbacks, s->chosen, s->counts, s->dropped};
     s->client = client;
@@ -24017,8 +24217,8 @@ static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
     unit->name = s->graph->text + s->graph->blocks[u->block].name;
     unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
     unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
-    unit->read_bytes = s->store.facts[index].read_bytes;
-    unit->slot_bytes = s->store.facts[index].slot_bytes;
+    unit->read_bytes = bs_bytes_figure(s->store.facts[index].read_bytes);
+    unit->slot_bytes = bs_bytes_figure(s->store.facts[index].slot_bytes);
 }
 
 static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
@@ -24033,7 +24233,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
 {
     const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
                                            profile_router, profile_unit, profile_stage,
-                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
+                                           bs_bytes_figure(s->plan->slot_bytes), bs_bytes_figure(s->plan->chunk_bytes), stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -24059,7 +24259,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
                                  slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -24150,11 +24350,11 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
 }
 
 /* A state in one piece, wherever it lies. */
-static void zero_state(bs_session *s, uint8_t *memory, uint64_t bytes)
+static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
-        memset(memory, 0, (size_t)bytes);
-    else if (s->device->api->zero(s->on_device, memory, bytes) != BS_OK)
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
+    else if (s->device->api->zero(s->on_device, memory, bs_bytes_figure(bytes)) != BS_OK)
         s->broken = true;
 }
 
@@ -24251,7 +24451,7 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
     BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
-                               session->plan->transient_bytes));
+                               bs_bytes_figure(session->plan->transient_bytes)));
     session->bound[n] = b;
     return BS_OK;
 }
@@ -25638,12 +25838,12 @@ static bs_status model_entries(model_open *o, const char *what, int32_t count, b
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64((uint64_t)(count > 0 ? count : 1), each); /* capped counts */
-    void *memory = bs_arena_take(o->arena, (size_t)bytes);
+    const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
+    void *memory = bs_take(o->arena, bytes);
     if (!memory)
         *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
     else
-        memset(memory, 0, (size_t)bytes);
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
     return memory;
 }
 
@@ -25906,7 +26106,7 @@ static bs_model *model_create(bs_arena *arena, const char *where, bs_error *erro
     const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
-        bs_fail_arena(error, arena, sizeof *model, "a model file");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *model), "a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);

@@ -1,9 +1,10 @@
-/* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
- * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
+/* base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 #include "brainstorm.h"
+#include "bytes.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 #define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
 #define BS_MAX_LANES 8
 
-/* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -23,11 +24,6 @@ static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static inline uint64_t bs_align_u64(uint64_t bytes)
-{
-    return bs_add_u64(bytes, BS_ALIGNMENT - 1) & ~(uint64_t)(BS_ALIGNMENT - 1);
 }
 
 static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -44,9 +40,12 @@ static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
-    uint64_t used;
+    bs_bytes used;
 } bs_carver;
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* From an arena, when this machine can count as many; or NULL. */
+void *bs_take(bs_arena *arena, bs_bytes bytes);
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
@@ -59,7 +58,9 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 

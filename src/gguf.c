@@ -24,8 +24,8 @@ static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64(count, each); /* count is capped: far from SIZE_MAX */
-    void *memory = bs_arena_take(arena, (size_t)(bytes ? bytes : 1));
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
+    void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
     if (!memory)
         *status = bs_fail_arena(p->error, arena, bytes, "the index of a GGUF file");
     return memory;

@@ -7,7 +7,7 @@
 
 typedef struct bs_graph_layout {
     int32_t nodes, values, text, operands, domains;
-    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
+    bs_bytes at_nodes, at_values, at_operands, at_domains, at_text, bytes;
 } bs_graph_layout;
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
@@ -22,37 +22,39 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
         return false;
     l->operands = l->nodes * 4;
     l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
-    l->at_nodes = bs_align_u64(sizeof(bs_graph));
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
-    l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
-    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
-    l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
+    l->at_nodes = bs_bytes_place(&l->bytes, l->nodes + 1, sizeof(bs_node));
+    l->at_values = bs_bytes_place(&l->bytes, l->values + 1, sizeof(bs_value_info));
+    l->at_operands = bs_bytes_place(&l->bytes, l->operands, sizeof(int32_t));
+    l->at_domains = bs_bytes_place(&l->bytes, l->domains, sizeof(bs_domain));
+    l->at_text = bs_bytes_place(&l->bytes, l->text, 1);
     return true;
 }
 
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    return graph_layout(desc, &l) ? (size_t)l.bytes : 0;
+    size_t bytes = 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    if (!arena || !graph_layout(desc, &l))
+    const size_t bytes = bs_graph_bytes(desc);
+    if (!arena || bytes == 0 || !graph_layout(desc, &l))
         return NULL;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_arena_take(arena, bytes);
     if (!memory)
         return NULL;
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
     g->mark = BS_MARK_GRAPH;
-    g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
-    g->values = (bs_value_info *)(void *)(memory + l.at_values);
-    g->operands = (int32_t *)(void *)(memory + l.at_operands);
-    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
-    g->text = (char *)(memory + l.at_text);
+    g->nodes = (bs_node *)(void *)(bs_bytes_at(memory, l.at_nodes));
+    g->values = (bs_value_info *)(void *)(bs_bytes_at(memory, l.at_values));
+    g->operands = (int32_t *)(void *)(bs_bytes_at(memory, l.at_operands));
+    g->domains = (bs_domain *)(void *)(bs_bytes_at(memory, l.at_domains));
+    g->text = (char *)bs_bytes_at(memory, l.at_text);
     g->max_nodes = l.nodes;
     g->max_values = l.values;
     g->max_text = l.text;
@@ -361,17 +363,22 @@ static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int
     }
 }
 
+bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t i = 0; i < value->rank; i++)
+        elements = bs_bytes_times(elements, bs_dim_max(g, value->dims[i]));
+    return elements;
+}
+
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
         return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
-        uint64_t elements = 1;
         char shape[128];
-        for (int32_t d = 0; d < out->rank; d++)
-            elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        if (elements > (uint64_t)1 << 40)
+        if (bs_bytes_less(bs_bytes_of((uint64_t)1 << 40), bs_value_elements(g, out)))
             return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
                                  bs_value_text(g, out, shape, sizeof shape));
     }

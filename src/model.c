@@ -158,12 +158,12 @@ static bs_status model_entries(model_open *o, const char *what, int32_t count, b
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64((uint64_t)(count > 0 ? count : 1), each); /* capped counts */
-    void *memory = bs_arena_take(o->arena, (size_t)bytes);
+    const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
+    void *memory = bs_take(o->arena, bytes);
     if (!memory)
         *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
     else
-        memset(memory, 0, (size_t)bytes);
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
     return memory;
 }
 

@@ -13,7 +13,7 @@ static bs_model *model_create(bs_arena *arena, const char *where, bs_error *erro
     const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
-        bs_fail_arena(error, arena, sizeof *model, "a model file");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *model), "a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);

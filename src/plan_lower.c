@@ -300,7 +300,7 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     memset(l, 0, sizeof *l);
     l->plan = plan;
     l->g = g;
-    l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
+    l->home = (int32_t *)(void *)(bs_bytes_at(workspace, bs_bytes_align(bs_bytes_of(sizeof *l))));
     l->needed = l->home + g->n_nodes;
     l->phase = l->needed + g->n_nodes;
     l->ready = l->phase + g->n_nodes;
@@ -322,7 +322,9 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     return true;
 }
 
-uint64_t bs_plan_lower_workspace(const bs_graph *graph)
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(3 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    bs_bytes used = bs_bytes_align(bs_bytes_of(sizeof(bs_lower_pass)));
+    bs_bytes_place(&used, 3 * (int64_t)graph->n_nodes + graph->n_values, sizeof(int32_t));
+    return used;
 }

@@ -8,48 +8,49 @@
 #include "plan.h"
 #include "structure.h"
 
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
+static bs_bytes life_end(const bs_life *life) { return bs_bytes_add(life->offset, life->bytes); }
+
+bs_bytes bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
 {
-    uint64_t total = 0;
+    bs_bytes total = bs_bytes_of(0);
     for (int32_t i = 0; i < count; i++) { /* by size, descending; insertion keeps it stable */
         int32_t k = i;
-        for (; k > 0 && lives[order[k - 1]].bytes < lives[i].bytes; k--)
+        for (; k > 0 && bs_bytes_less(lives[order[k - 1]].bytes, lives[i].bytes); k--)
             order[k] = order[k - 1];
         order[k] = i;
     }
     for (int32_t i = 0; i < count; i++) {
         bs_life *life = &lives[order[i]];
-        life->offset = 0;
+        life->offset = bs_bytes_of(0);
         for (int32_t k = 0; k < i; k++) { /* raise past every conflict; restart, since raising may meet an earlier one */
             const bs_life *other = &lives[order[k]];
             const bool together = life->first <= other->last && other->first <= life->last;
-            const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
+            const bool overlap = bs_bytes_less(life->offset, life_end(other)) && bs_bytes_less(other->offset, life_end(life));
             if (together && overlap) {
-                life->offset = bs_align_u64(other->offset + other->bytes);
+                life->offset = bs_bytes_align(life_end(other));
                 k = -1;
             }
         }
-        if (life->bytes > 0)
-            total = total > bs_add_u64(life->offset, life->bytes) ? total : bs_add_u64(life->offset, life->bytes);
+        if (bs_bytes_any(life->bytes))
+            total = bs_bytes_max(total, life_end(life));
     }
-    return bs_align_u64(total);
+    return bs_bytes_align(total);
 }
 
 /* -------------------------------------------------------------------------------------------------- sizes */
 
-static uint64_t row_bytes(const bs_plan *p, int32_t value)
+static bs_bytes row_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    uint64_t elements = 1;
-    for (int32_t i = 0; i < v->rank; i++)
-        elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
+    bs_bytes elements = bs_value_elements(p->graph, v);
     if (v->rank == 3) {
         int64_t h, w;
         const int64_t margin = p->values[value].margin;
         bs_plan_core(p, v, &h, &w);
-        elements = bs_mul_u64(bs_mul_u64((uint64_t)bs_dim_max(p->graph, v->dims[0]), (uint64_t)(h + 2 * margin)), (uint64_t)(w + 2 * margin));
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
     }
-    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(bs_plan_stored(p, value))));
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
 }
 
 static int64_t storage_rows(const bs_plan *p, int32_t value)
@@ -149,7 +150,7 @@ static void assign_slabs(bs_plan *p)
     }
 }
 
-static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place place, int32_t scope)
+static bs_bytes place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place place, int32_t scope)
 {
     int32_t count = p->graph->n_values;
     memset(lives, 0, (size_t)count * sizeof *lives);
@@ -158,13 +159,13 @@ static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place
         if (plan->place != place || plan->scope != scope)
             continue;
         bs_life *life = &lives[plan->slab];
-        const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
-        const bool fresh = life->bytes == 0;
+        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
+        const bool fresh = !bs_bytes_any(life->bytes);
         life->first = fresh ? plan->first : bs_min_i32(life->first, plan->first);
         life->last = fresh ? plan->last : bs_max_i32(life->last, plan->last);
-        life->bytes = life->bytes > bytes ? life->bytes : bytes;
+        life->bytes = bs_bytes_max(life->bytes, bytes);
     }
-    const uint64_t total = bs_plan_place(lives, order, count);
+    const bs_bytes total = bs_plan_place(lives, order, count);
     for (int32_t v = 1; v < count; v++)
         if (p->values[v].place == place && p->values[v].scope == scope)
             p->values[v].offset = lives[p->values[v].slab].offset;
@@ -177,8 +178,7 @@ static void widen_slabs(bs_plan *p)
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
-            const uint64_t widest = plan->row_bytes > slab->row_bytes ? plan->row_bytes : slab->row_bytes;
-            plan->row_bytes = slab->row_bytes = widest;
+            plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
         }
 }
 
@@ -186,31 +186,31 @@ int32_t bs_plan_too_large(const bs_plan *p)
 {
     for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
         const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (p->parts[k].scratch_bytes > p->shared_bytes && !bs_plan_streams_paths(p, top))
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !bs_plan_streams_paths(p, top))
             return top;
     }
     return 0;
 }
 
 /* Rows of a tile, as wide as they will be stored. */
-static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
-    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
 }
 
 bool bs_plan_is_wide(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const uint64_t most = p->shared_bytes / 2;
+    const bs_bytes most = bs_bytes_share(p->shared_bytes, 2);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool wide = false;
     for (int32_t i = 0; i < n_in; i++)
-        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && bs_bytes_less(most, tile_bytes(p, in[i])));
     for (int32_t i = 0; i < node->n_out; i++)
-        wide = wide || tile_bytes(p, node->first_out + i) > most;
+        wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
     return wide;
 }
 
@@ -231,16 +231,19 @@ void bs_plan_make_fit(bs_plan *p, int32_t top)
         bs_plan_set_order(p, top, BS_ORDER_BREADTH);
 }
 
-uint64_t bs_plan_memory_workspace(const bs_graph *graph)
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
 {
-    return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
+    bs_bytes used = bs_bytes_of(0);
+    bs_bytes_place(&used, graph->n_values, sizeof(bs_life));
+    bs_bytes_place(&used, graph->n_values, sizeof(int32_t));
+    return used;
 }
 
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t values = plan->graph->n_values;
     bs_life *lives = workspace;
-    int32_t *order = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64((uint64_t)values * sizeof(bs_life)));
+    int32_t *order = (int32_t *)(void *)bs_bytes_at(workspace, bs_bytes_align(bs_bytes_array(values, sizeof(bs_life))));
     find_lifetimes(plan);
     assign_slabs(plan);
     for (int32_t v = 1; v < values; v++) {
@@ -252,18 +255,19 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     }
     widen_slabs(plan);
     plan->transient_bytes = place_scope(plan, lives, order, BS_PLACE_TRANSIENT, -1);
-    plan->kernel_scratch_offset = 0;
+    plan->kernel_scratch_offset = bs_bytes_of(0);
     for (int32_t k = 0; k < plan->n_parts; k++) {
         plan->parts[k].scratch_bytes = place_scope(plan, lives, order, BS_PLACE_SCRATCH, k);
-        if (plan->parts[k].scratch_bytes > plan->kernel_scratch_offset)
-            plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
+        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
     }
-    plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
-    const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
-    if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
+    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
+    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
         return bs_refuse(
             error, BS_ERROR_LIMIT,
             "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
+            (unsigned long long)bs_bytes_figure(weights));
     return true;
 }

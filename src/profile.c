@@ -365,7 +365,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     const size_t used = arena->used;
     bs_profile *p = bs_arena_take(arena, sizeof *p);
     if (!p) {
-        bs_fail_arena(error, arena, sizeof *p, "a profile");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *p), "a profile");
         return NULL;
     }
     profile_init(p, desc);

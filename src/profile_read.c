@@ -167,10 +167,10 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
 }
 
 /* NULL and a message when there is no room; a table of nothing takes nothing but is not NULL. */
-static void *take_table(bs_arena *arena, uint64_t count, uint64_t bytes, const char *what, bs_error *error)
+static void *take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64(count, bytes) + (count == 0);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1));
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, what);
     return table;

@@ -75,7 +75,7 @@ static inline void flat_add(flat_source *s, const bs_node *node, const bs_weight
     memset(t, 0, sizeof *t);
     snprintf(t->name, sizeof t->name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
     const bs_tensor *data = flat_given(given, t->name);
-    const uint64_t elements = bs_weight_elements(spec);
+    const uint64_t elements = bs_bytes_figure(bs_weight_elements(spec));
     t->info.dtype = spec->dtype == BS_F32 ? s->dtype : spec->dtype;
     t->info.rank = spec->rank;
     memcpy(t->info.dim, spec->dim, sizeof t->info.dim);

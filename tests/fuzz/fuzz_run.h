@@ -81,7 +81,7 @@ static inline bs_plan *fuzz_plan_once(bs_arena *arena, const bs_graph *g, const 
     if (bytes == 0 || bytes > FUZZ_ARENA_MOST)
         return NULL;
     free(arena->base);
-    uint8_t *memory = aligned_alloc(BS_ALIGNMENT, (size_t)bs_align_u64(bytes));
+    uint8_t *memory = aligned_alloc(BS_ALIGNMENT, (size_t)bs_bytes_figure(bs_bytes_align(bs_bytes_of(bytes))));
     bs_arena_init(arena, "plan", memory, bytes);
     bs_plan *plan = bs_plan_create(arena, g, d, &error);
     if (!plan) {
@@ -313,7 +313,7 @@ static inline void fuzz_run_twice(fuzz_session *s, fuzz_bytes *o)
 
 static inline uint8_t *fuzz_arena(bs_arena *arena, const char *name, uint64_t bytes, int32_t paint)
 {
-    uint8_t *memory = bytes ? aligned_alloc(BS_ALIGNMENT, (size_t)bs_align_u64(bytes)) : NULL;
+    uint8_t *memory = bytes ? aligned_alloc(BS_ALIGNMENT, (size_t)bs_bytes_figure(bs_bytes_align(bs_bytes_of(bytes)))) : NULL;
     if (memory)
         memset(memory, paint, (size_t)bytes);
     bs_arena_init(arena, name, memory, (size_t)bytes);
