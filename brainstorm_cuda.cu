@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0b620b8d5a51c99c2ec817ac95c322506a8c6bb0cbd96fe6f5b6fd6ae6e0f95e
+ * sha256 of the parts: a161d1868ea4583e20babed045118531dde48766fa62cd775e375f5e67927608
  */
 #include "brainstorm.h"
 
@@ -8468,7 +8468,7 @@ static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *
 #else
     void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
     if (!workspace)
-        return bs_fail_arena(error, &d->base.memory, bytes, "the workspace of cuBLAS");
+        return bs_fail_arena(error, &d->base.memory, bs_bytes_of(bytes), "the workspace of cuBLAS");
     if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
         d->cublas = NULL;
         return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
@@ -8522,7 +8522,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     const size_t mark = arena->used;
     bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));
     if (!d) {
-        bs_fail_arena(error, arena, sizeof *d, "the device");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *d), "the device");
         return NULL;
     }
     memset(d, 0, sizeof *d);
@@ -8642,7 +8642,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
         return BS_OK;
     return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
-                   (unsigned long long)c.used);
+                   (unsigned long long)bs_bytes_figure(c.used));
 }
 
 static void bs_cu_session_program(bs_device_session *s)
