@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a53203c8b3d1e1110febddc2cc8ed179d8e968e2aafb204e78da8f81f536b926
+ * sha256 of the parts: 04258c10a8f86ab6248a9cbd200a56ed17bf96bb8680856cf89b771222fd1269
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -337,7 +337,8 @@ bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs
 
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
 {
-    return bs_fail_room(error, arena && arena->name ? arena->name : "?", arena ? arena->size - arena->used : 0, needed, what);
+    const char *name = arena && arena->name ? arena->name : "?";
+    return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
 }
 /* ==== end src/error.c ========================================================================= */
 
@@ -14817,11 +14818,11 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 typedef struct bs_source {
     const uint8_t *memory; /* NULL: ask the reader */
     bs_reader reader;
-    uint64_t size;
+    bs_bytes size;
 } bs_source;
 
 /* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
-bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes);
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
 #define BS_CURSOR_BYTES 128
 
@@ -14831,19 +14832,18 @@ typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
 typedef struct bs_cursor {
     const bs_source *source;
-    uint64_t at, end;
+    bs_bytes at, end;
     bs_status status;
     bs_cursor_fault fault;
-    uint64_t wanted, most; /* bytes that the read that failed asked for; a text's limit */
-    uint32_t window_bytes;
-    uint64_t window_at;
+    bs_bytes wanted, most; /* bytes that the read that failed asked for; a text's limit */
+    bs_bytes window_at, window_end; /* what of the source is there */
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
 /* at <= end <= the source's size */
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
-bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
-bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end);
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
 uint32_t bs_cursor_u32(bs_cursor *cursor);
 uint64_t bs_cursor_u64(bs_cursor *cursor);
 static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
@@ -14852,7 +14852,7 @@ static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_curs
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 /* Says why this cursor failed, of `what`. */
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
-static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
+static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
@@ -14872,25 +14872,27 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 /* ------------------------------------------------------------------------------------------------ sources */
 
-bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes)
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes)
 {
-    if (offset > source->size || bytes > source->size - offset)
+    const bs_bytes end = bs_bytes_add(offset, bytes);
+    size_t size = 0;
+    if (!bs_bytes_known(end) || bs_bytes_less(source->size, end))
         return BS_ERROR_FORMAT;
-    if (bytes == 0)
+    if (!bs_bytes_any(bytes))
         return BS_OK;
-    if (bytes > SIZE_MAX)
+    if (!bs_bytes_fit(bytes, SIZE_MAX, &size))
         return BS_ERROR_IO;
     if (source->memory) {
-        memcpy(buffer, source->memory + offset, (size_t)bytes);
+        memcpy(buffer, bs_bytes_read_at(source->memory, offset), size);
         return BS_OK;
     }
-    const int64_t got = source->reader.read(source->reader.user, offset, buffer, (size_t)bytes);
-    return got >= 0 && (uint64_t)got == bytes ? BS_OK : BS_ERROR_IO;
+    const int64_t got = source->reader.read(source->reader.user, bs_bytes_figure(offset), buffer, size);
+    return got >= 0 && (uint64_t)got == size ? BS_OK : BS_ERROR_IO;
 }
 
 /* ------------------------------------------------------------------------------------------------ cursors */
 
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end)
 {
     memset(cursor, 0, sizeof *cursor);
     cursor->source = source;
@@ -14899,7 +14901,7 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, bs_bytes wanted)
 {
     c->status = status;
     c->fault = fault;
@@ -14908,25 +14910,25 @@ static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, u
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
 {
-    const unsigned long long at = cursor->at, wanted = cursor->wanted;
+    const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
     if (cursor->status == BS_ERROR_IO)
         return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
     if (cursor->fault == BS_FAULT_LONG)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)bs_bytes_figure(cursor->most));
     if (cursor->fault == BS_FAULT_ASCII)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
     return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
-                   (unsigned long long)bs_cursor_left(cursor));
+                   (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
 }
 
-static bool cursor_has(bs_cursor *c, uint64_t bytes)
+static bool cursor_has(bs_cursor *c, bs_bytes bytes)
 {
-    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+    if (c->status == BS_OK && bs_bytes_less(bs_cursor_left(c), bytes))
         cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
     return c->status == BS_OK;
 }
 
-static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
+static bool cursor_read(bs_cursor *c, void *target, bs_bytes bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
     if (status != BS_OK)
@@ -14935,59 +14937,58 @@ static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
-static bool cursor_fill(bs_cursor *c, uint64_t bytes)
+static bool cursor_fill(bs_cursor *c, bs_bytes bytes)
 {
-    if (c->at + bytes <= c->window_at + c->window_bytes)
+    if (!bs_bytes_less(c->window_end, bs_bytes_add(c->at, bytes)))
         return true;
-    const uint64_t left = bs_cursor_left(c);
-    const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
+    const bs_bytes ahead = bs_bytes_min(bs_cursor_left(c), bs_bytes_of(BS_CURSOR_BYTES));
     if (!cursor_read(c, c->window, ahead))
         return false;
     c->window_at = c->at;
-    c->window_bytes = (uint32_t)ahead;
+    c->window_end = bs_bytes_add(c->at, ahead);
     return true;
 }
 
-bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes)
 {
     if (!cursor_has(cursor, bytes))
         return false;
-    if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
+    if (cursor->source->memory || bs_bytes_figure(bytes) > BS_CURSOR_BYTES) {
         if (!cursor_read(cursor, target, bytes))
             return false;
     } else {
         if (!cursor_fill(cursor, bytes))
             return false;
-        memcpy(target, cursor->window + (cursor->at - cursor->window_at), (size_t)bytes);
+        memcpy(target, bs_bytes_at(cursor->window, bs_bytes_sub(cursor->at, cursor->window_at)), (size_t)bs_bytes_figure(bytes));
     }
-    cursor->at += bytes;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
 }
 
-bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes)
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes)
 {
     if (!cursor_has(cursor, bytes))
         return false;
-    cursor->at += bytes;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
 }
 
 uint32_t bs_cursor_u32(bs_cursor *cursor)
 {
     uint32_t n = 0;
-    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
 uint64_t bs_cursor_u64(bs_cursor *cursor)
 {
     uint64_t n = 0;
-    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
 /* Names end up in messages and on terminals: nothing but printable ASCII. */
-static bool text_is_plain(const char *text, uint64_t bytes)
+static bool text_is_plain(const char *text, size_t bytes)
 {
-    for (uint64_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++)
         if (text[i] < 0x20 || text[i] > 0x7e)
             return false;
     return true;
@@ -14996,17 +14997,18 @@ static bool text_is_plain(const char *text, uint64_t bytes)
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
 {
     text[0] = 0;
-    const uint64_t length = bs_cursor_u64(cursor);
+    const bs_bytes length = bs_bytes_of(bs_cursor_u64(cursor));
+    size_t size = 0;
     if (cursor->status != BS_OK)
         return false;
-    cursor->most = bytes - 1;
-    if (length >= bytes) {
+    cursor->most = bs_bytes_of(bytes - 1);
+    if (!bs_bytes_fit(length, bytes - 1, &size)) {
         cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
         return false;
     }
-    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, size))
         cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
-    text[cursor->status == BS_OK ? length : 0] = 0;
+    text[cursor->status == BS_OK ? size : 0] = 0;
     return cursor->status == BS_OK;
 }
 
@@ -15076,17 +15078,19 @@ typedef enum bs_gguf_type {
 
 /* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
 typedef struct bs_gguf_key {
-    uint64_t hash, name_at; /* of its name; the string's length included */
-    uint64_t at, end;
+    uint64_t hash; /* of its name */
+    bs_bytes name_at; /* the string's length included */
+    bs_bytes at, end;
     uint64_t count;   /* elements of an array; 1 */
     uint32_t type;    /* of the value, or of an array's elements */
     bool is_array;
 } bs_gguf_key;
 
 typedef struct bs_gguf_tensor {
-    uint64_t hash, name_at;
-    uint64_t offset;  /* absolute in the file */
-    uint64_t bytes;   /* without padding */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset;  /* absolute in the file */
+    bs_bytes bytes;   /* without padding */
     uint64_t dim[4];  /* fastest-varying first */
     uint32_t rank, type;
 } bs_gguf_tensor;
@@ -15096,7 +15100,7 @@ typedef struct bs_gguf_tensor {
 typedef struct bs_gguf {
     bs_source source;
     uint64_t alignment;
-    uint64_t data; /* offset of the data section */
+    bs_bytes data; /* offset of the data section */
     uint32_t n_keys, n_tensors;
     bs_gguf_key *keys;
     bs_gguf_tensor *tensors;
@@ -15117,7 +15121,7 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
-bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error);
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 
 #endif
 /* ==== end src/gguf.h ========================================================================== */
@@ -15176,9 +15180,9 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
     const uint64_t n = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
-    if (n > bs_cursor_left(&p->cursor) / least_bytes)
+    if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
-                       (unsigned long long)p->gguf->source.size);
+                       (unsigned long long)bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -15189,7 +15193,7 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 static bs_status gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    if (!bs_cursor_take(&p->cursor, magic, 4))
+    if (!bs_cursor_take(&p->cursor, magic, bs_bytes_of(4)))
         return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
@@ -15207,9 +15211,9 @@ static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
-    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
+        there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
     return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
 }
 
@@ -15235,7 +15239,7 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
 }
 
 /* Of a key or a tensor: p->name. */
-static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *hash)
+static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
 {
     *at = p->cursor.at;
     if (!bs_cursor_text(&p->cursor, p->name, bytes))
@@ -15253,7 +15257,7 @@ static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
 }
 
 /* One that has the hash of another before or behind it. */
-static bs_status gguf_fail_twice(gguf_pass *p, uint64_t name_at, const char *what)
+static bs_status gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
 {
     const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
     return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
@@ -15311,14 +15315,14 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
         return bs_cursor_fail(&p->cursor, p->error, "its rank");
     if (tensor->rank < 1 || tensor->rank > 4)
         return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
-    tensor->bytes = 1;
+    tensor->bytes = bs_bytes_of(1);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
         if (p->cursor.status != BS_OK)
             return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
         if (n == 0 || n > INT64_MAX)
             return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
-        tensor->bytes = bs_mul_u64(tensor->bytes, n);
+        tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
     return BS_OK;
 }
@@ -15326,31 +15330,31 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
-    tensor->offset = bs_cursor_u64(&p->cursor);
+    tensor->offset = bs_bytes_of(bs_cursor_u64(&p->cursor));
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
-    tensor->bytes = bs_mul_u64(tensor->bytes, each);
+    tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return BS_OK;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
 {
-    const uint64_t wanted = *running, pad = p->gguf->alignment - 1, size = p->gguf->source.size;
-    if (tensor->offset != wanted)
+    const bs_bytes wanted = *running, size = p->gguf->source.size;
+    if (!bs_bytes_same(tensor->offset, wanted))
         return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
-                       (unsigned long long)tensor->offset, (unsigned long long)wanted);
-    *running = bs_add_u64(wanted, bs_add_u64(tensor->bytes, pad) & ~pad);
-    if (tensor->bytes <= size && *running <= size)
+                       (unsigned long long)bs_bytes_figure(tensor->offset), (unsigned long long)bs_bytes_figure(wanted));
+    *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
+    if (!bs_bytes_less(size, *running))
         return BS_OK;
     return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
-                   (unsigned long long)tensor->bytes, (unsigned long long)wanted, (unsigned long long)size);
+                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted), (unsigned long long)bs_bytes_figure(size));
 }
 
-static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
 {
     bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
     if (status == BS_OK)
@@ -15361,42 +15365,44 @@ static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *run
 }
 
 /* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
-static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
 {
-    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
-    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
+    const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
     uint8_t piece[512];
-    for (uint64_t bytes = 0; at < end; at += bytes) {
-        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+    for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
+        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
-            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
-        for (uint64_t i = 0; i < bytes; i++)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
+        for (uint64_t i = 0; i < bs_bytes_figure(bytes); i++)
             if (piece[i] != 0)
-                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
+                               (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
     }
     return BS_OK;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
-static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
+static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
 {
     bs_gguf *gguf = p->gguf;
-    gguf->data = bs_add_u64(p->cursor.at, gguf->alignment - 1) & ~(gguf->alignment - 1);
-    if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
+    gguf->data = bs_bytes_align_to(p->cursor.at, gguf->alignment);
+    const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
+    if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
-                       (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
+                       (unsigned long long)bs_bytes_figure(gguf->source.size), (unsigned long long)bs_bytes_figure(end));
     bs_status status = gguf_padding(p, p->cursor.at);
     for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
-        gguf->tensors[i].offset += gguf->data;
-        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+        gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
+        status = gguf_padding(p, bs_bytes_add(gguf->tensors[i].offset, gguf->tensors[i].bytes));
     }
     return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
 {
-    uint64_t running = 0, twice;
+    bs_bytes running = bs_bytes_of(0);
+    uint64_t twice;
     bs_gguf_tensor *const tensors = p->gguf->tensors;
     for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
         const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
@@ -15448,7 +15454,7 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
     gguf->source = *source;
     pass.gguf = gguf;
     pass.error = error;
-    bs_cursor_init(&pass.cursor, &gguf->source, 0, source->size);
+    bs_cursor_init(&pass.cursor, &gguf->source, bs_bytes_of(0), source->size);
     bs_status status = gguf_header(&pass);
     if (status == BS_OK)
         status = gguf_index(&pass, arena);
@@ -15505,7 +15511,7 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
     return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
 }
 
-bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error)
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
 {
     bs_cursor cursor;
     bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
@@ -15514,7 +15520,7 @@ bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t byte
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
 {
-    bs_cursor_init(cursor, &gguf->source, key ? key->at : 0, key ? key->end : 0);
+    bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
 }
 /* ==== end src/gguf.c ========================================================================== */
 
@@ -16063,7 +16069,7 @@ struct bs_profile_reader {
     bs_source source;
     bs_profile_facts facts;
     bs_profile_tables tables;
-    uint64_t events_at; /* in the file */
+    bs_bytes events_at; /* in the file */
     uint32_t event_bytes;
     uint64_t next;                /* event */
     uint64_t window_first;        /* event */
@@ -16096,27 +16102,28 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     return true;
 }
 
-/* Where the tables end; their counts are capped, so nothing wraps. */
-static uint64_t end_of_tables(const bs_profile_file *h)
+/* Where the tables end. */
+static bs_bytes end_of_tables(const bs_profile_file *h)
 {
-    const uint64_t stage_units = (uint64_t)h->stage_units + h->stage_units % 2;
-    return h->header_bytes + (uint64_t)h->routers * sizeof(bs_profile_file_router) +
-           (uint64_t)h->units * sizeof(bs_profile_file_unit) + (uint64_t)h->stages * sizeof(bs_profile_file_stage) +
-           stage_units * sizeof(int32_t);
+    bs_bytes end = bs_bytes_of(h->header_bytes);
+    end = bs_bytes_add(end, bs_bytes_array(h->routers, sizeof(bs_profile_file_router)));
+    end = bs_bytes_add(end, bs_bytes_array(h->units, sizeof(bs_profile_file_unit)));
+    end = bs_bytes_add(end, bs_bytes_array(h->stages, sizeof(bs_profile_file_stage)));
+    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->stage_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
 }
 
 static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
 {
-    const bs_status status = bs_source_read(&r->source, 0, h, sizeof *h);
+    const bs_status status = bs_source_read(&r->source, bs_bytes_of(0), h, bs_bytes_of(sizeof *h));
     if (status != BS_OK)
-        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)r->source.size);
+        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)bs_bytes_figure(r->source.size));
     if (!check_header(h, error))
         return false;
     r->events_at = end_of_tables(h);
-    if (r->events_at > r->source.size)
+    if (bs_bytes_less(r->source.size, r->events_at))
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
-                         (unsigned long long)r->events_at, (unsigned long long)r->source.size);
-    const uint64_t bytes = r->source.size - r->events_at;
+                         (unsigned long long)bs_bytes_figure(r->events_at), (unsigned long long)bs_bytes_figure(r->source.size));
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
                                   bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
@@ -16139,7 +16146,7 @@ static bool name_is_plain(const char name[BS_MAX_NAME])
 static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_router *routers, bs_error *error)
 {
     for (int32_t i = 0; i < r->facts.routers; i++) {
-        if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
+        if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
@@ -16160,7 +16167,7 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
 {
     for (int32_t i = 0; i < r->facts.units; i++) {
         bs_profile_file_unit u;
-        if (!bs_cursor_take(c, &u, sizeof u))
+        if (!bs_cursor_take(c, &u, bs_bytes_of(sizeof u)))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
@@ -16181,7 +16188,7 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
     int32_t first = 0;
     for (int32_t i = 0; i < r->facts.stages; i++) {
         bs_profile_file_stage s;
-        if (!bs_cursor_take(c, &s, sizeof s))
+        if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
@@ -16228,7 +16235,7 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     if (!stage_units)
         return false;
     r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
-    bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
+    bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
 }
@@ -16246,7 +16253,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
         return NULL;
     memset(r, 0, sizeof *r);
     r->source.reader = *reader;
-    r->source.size = reader->size;
+    r->source.size = bs_bytes_of(reader->size);
     if (read_header(r, &header, error) && read_tables(r, &header, arena, error))
         return r;
     arena->used = used;
@@ -16327,8 +16334,8 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
     const uint64_t left = r->facts.events - r->next;
     const uint32_t most = PROFILE_WINDOW_BYTES / r->event_bytes;
     const uint32_t events = left < most ? (uint32_t)left : most;
-    const bs_status status = bs_source_read(&r->source, r->events_at + r->next * r->event_bytes, r->window,
-                                            (uint64_t)events * r->event_bytes);
+    const bs_bytes each = bs_bytes_of(r->event_bytes), at = bs_bytes_add(r->events_at, bs_bytes_product(each, bs_bytes_of(r->next)));
+    const bs_status status = bs_source_read(&r->source, at, r->window, bs_bytes_times(each, events));
     if (status != BS_OK)
         return bs_refuse(error, status, "profile: event %llu cannot be read", (unsigned long long)r->next);
     r->window_first = r->next;
@@ -24930,22 +24937,23 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
 
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
-    uint64_t name_at; /* of the string, its length included */
-    uint64_t offset, bytes; /* the head included */
+    bs_bytes name_at; /* of the string, its length included */
+    bs_bytes offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
     uint32_t crc32; /* of what follows the head */
 } bs_model_block;
 
 typedef struct bs_model_weight {
-    uint64_t hash, name_at;
-    uint64_t offset, bytes; /* absolute */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset, bytes; /* absolute */
     int64_t dim[BS_MAX_RANK];
     int32_t dtype, rank, block;
 } bs_model_weight;
 
 typedef struct bs_model_symbol {
-    uint64_t name_at;
+    bs_bytes name_at;
     int64_t maximum;
 } bs_model_symbol;
 
@@ -24961,7 +24969,7 @@ struct bs_model {
     uint64_t file_id;
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
-    uint64_t text_bytes; /* that names and parameters will take in the graph */
+    bs_bytes text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
     bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
@@ -25041,7 +25049,7 @@ static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what,
         return bs_cursor_fail(counts, error, what);
     if (*count < 0 || *count > most)
         return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
+    return bs_cursor_take(list, target, bs_bytes_array(*count, sizeof *target)) ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
@@ -25352,7 +25360,7 @@ static bs_status head_check(const bs_model *model, int32_t index, const uint8_t 
     const struct { const char *name; uint64_t is, expected; } fields[] = {
         {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
         {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
-        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), block->bytes},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is != fields[i].expected)
@@ -25400,7 +25408,7 @@ static bs_status stream_locate(const void *user, const bs_weight_info *info, int
     if (info->handle >= (uint64_t)model->n_weights)
         return BS_ERROR_ARGUMENT;
     *block = model->weights[info->handle].block;
-    *offset = model->weights[info->handle].offset;
+    *offset = bs_bytes_figure(model->weights[info->handle].offset);
     return BS_OK;
 }
 
@@ -25411,9 +25419,9 @@ static bs_status stream_record(const void *user, int32_t index, bs_record *recor
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
     const bs_model_block *block = &model->blocks[index];
-    record->offset = block->offset;
-    record->bytes = block->bytes;
-    record->head_bytes = block->bytes ? BS_MODEL_HEAD_BYTES : 0;
+    record->offset = bs_bytes_figure(block->offset);
+    record->bytes = bs_bytes_figure(block->bytes);
+    record->head_bytes = bs_bytes_any(block->bytes) ? BS_MODEL_HEAD_BYTES : 0;
     record->crc32 = block->crc32;
     return BS_OK;
 }
@@ -25433,23 +25441,23 @@ static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *bu
 static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
 {
     const bs_model *model = user;
-    const uint64_t size = model->gguf.source.size, mask = stream_is_direct(model) ? model->stream_alignment - 1 : 0;
-    const uint64_t end = bs_add_u64(size, mask) & ~mask;
-    if (((offset | bytes | (uintptr_t)buffer) & mask) != 0 || offset > end || bytes > end - offset)
+    const bs_bytes size = model->gguf.source.size, at = bs_bytes_of(offset), end = bs_bytes_add(at, bs_bytes_of(bytes));
+    const uint32_t alignment = stream_is_direct(model) ? model->stream_alignment : 1;
+    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 || bs_bytes_less(bs_bytes_align_to(size, alignment), end))
         return BS_ERROR_ARGUMENT;
-    const uint64_t left = offset < size ? size - offset : 0, there = left < bytes ? left : bytes;
-    if (there == 0)
+    if (bytes == 0 || !bs_bytes_less(at, size))
         return BS_OK;
+    const bs_bytes there = bs_bytes_sub(bs_bytes_min(end, size), at);
     if (!model->platform)
-        return bs_source_read(&model->gguf.source, offset, buffer, there);
+        return bs_source_read(&model->gguf.source, at, buffer, there);
     const int64_t got = stream_file_read(model, offset, buffer, bytes);
-    return got >= 0 && (uint64_t)got >= there ? BS_OK : BS_ERROR_IO;
+    return got >= 0 && (uint64_t)got >= bs_bytes_figure(there) ? BS_OK : BS_ERROR_IO;
 }
 
 static bs_status stream_verify(const void *user, int32_t index, const void *head)
 {
     const bs_model *model = user;
-    if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
+    if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
         return BS_ERROR_ARGUMENT;
     return head_check(model, index, head, NULL);
 }
@@ -25469,17 +25477,18 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 /* -------------------------------------------------------------------------------------------------- check */
 
 /* All of it or a failure, from `at` of the record on. */
-static bs_status check_read(const bs_model *model, const bs_model_block *block, uint64_t at, void *buffer, size_t bytes, bs_error *error)
+static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes, bs_error *error)
 {
-    const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, buffer, bytes);
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed", (unsigned long long)bytes,
-                                             (unsigned long long)(block->offset + at));
+    const bs_bytes from = bs_bytes_add(block->offset, at);
+    const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
+                                             (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
 }
 
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = check_read(model, &model->blocks[index], 0, head, sizeof head, error);
+    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error);
     return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
@@ -25487,14 +25496,13 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 {
     uint8_t piece[512];
     uint32_t crc = 0;
-    for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
-        const uint64_t left = block->bytes - at;
-        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
+    for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
-        crc = bs_crc32(crc, piece, bytes);
-        at += bytes;
+        crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
+        at = bs_bytes_add(at, bytes);
     }
     if (crc == block->crc32)
         return BS_OK;
@@ -25502,30 +25510,30 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 }
 
 /* Zeros from `at` to `end` of the record. */
-static bs_status check_gap(const bs_model *model, const bs_model_block *block, uint64_t at, uint64_t end, bs_error *error)
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
-    while (at < end) {
-        const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+    while (bs_bytes_less(at, end)) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)), to = bs_bytes_add(at, bytes);
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
-        if (!bytes_are_zero(piece, bytes))
+        if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
             return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
-                           (unsigned long long)at, (unsigned long long)(at + bytes));
-        at += bytes;
+                           (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
+        at = to;
     }
     return BS_OK;
 }
 
 static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    uint64_t at = BS_MODEL_HEAD_BYTES;
+    bs_bytes at = bs_bytes_of(BS_MODEL_HEAD_BYTES);
     bs_status status = BS_OK;
     for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
-        const uint64_t begin = model->weights[w].offset - block->offset;
+        const bs_bytes begin = bs_bytes_sub(model->weights[w].offset, block->offset);
         status = check_gap(model, block, at, begin, error);
-        at = begin + model->weights[w].bytes;
+        at = bs_bytes_add(begin, model->weights[w].bytes);
     }
     return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
 }
@@ -25534,7 +25542,7 @@ static bs_status check_gaps(const bs_model *model, const bs_model_block *block, 
 static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    const bool head = block->bytes > 0 && model->version >= 2;
+    const bool head = bs_bytes_any(block->bytes) && model->version >= 2;
     bs_status status = head ? check_head(model, index, error) : BS_OK;
     if (status == BS_OK)
         status = check_crc(model, block, error);
@@ -25567,7 +25575,7 @@ static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight
     memset(info, 0, sizeof *info);
     info->dtype = (bs_dtype)w->dtype;
     info->rank = w->rank;
-    info->bytes = w->bytes;
+    info->bytes = bs_bytes_figure(w->bytes);
     info->handle = (uint64_t)index;
     memcpy(info->dim, w->dim, sizeof info->dim);
 }
@@ -25596,9 +25604,10 @@ static bs_status model_weight_load(const void *user, const bs_weight_info *info,
     if (info->handle >= (uint64_t)model->n_weights)
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[info->handle];
-    if (offset > w->bytes || bytes > w->bytes - offset)
+    const bs_bytes at = bs_bytes_of(offset), size = bs_bytes_of(bytes);
+    if (bs_bytes_less(w->bytes, bs_bytes_add(at, size)))
         return BS_ERROR_ARGUMENT;
-    return bs_source_read(&model->gguf.source, w->offset + offset, buffer, bytes);
+    return bs_source_read(&model->gguf.source, bs_bytes_add(w->offset, at), buffer, size);
 }
 
 static const void *model_weight_map(const void *user, const bs_weight_info *info)
@@ -25607,7 +25616,7 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
     if (!model->gguf.source.memory || info->handle >= (uint64_t)model->n_weights)
         return NULL;
     const bs_model_weight *w = &model->weights[info->handle];
-    const uint8_t *data = model->gguf.source.memory + w->offset;
+    const uint8_t *data = bs_bytes_read_at(model->gguf.source.memory, w->offset);
     return (uintptr_t)data % bs_dtype_bytes((bs_dtype)w->dtype) == 0 ? data : NULL;
 }
 
@@ -25622,6 +25631,7 @@ bs_weights bs_model_weights(const bs_model *model)
 
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
+    bs_bytes weights = bs_bytes_of(0);
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
     facts->version = (int32_t)model->version;
@@ -25632,19 +25642,21 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
     facts->blocks = model->n_blocks;
     facts->weights = model->n_weights;
     facts->symbols = model->n_symbols;
-    facts->file_bytes = model->gguf.source.size;
+    facts->file_bytes = bs_bytes_figure(model->gguf.source.size);
     facts->alignment = model->gguf.alignment;
     facts->fetch_alignment = bs_model_fetch_alignment(model);
     facts->direct = facts->fetch_alignment > 1;
     for (int32_t i = 0; i < model->n_weights; i++)
-        facts->weight_bytes += model->weights[i].bytes;
+        weights = bs_bytes_add(weights, model->weights[i].bytes);
+    facts->weight_bytes = bs_bytes_figure(weights);
 }
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
     /* a graph has room for four operands a node */
     const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
-    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
+    const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(INT32_MAX));
+    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)bs_bytes_figure(text)};
     return desc;
 }
 
@@ -25657,8 +25669,8 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->first_node = block->first_node;
     facts->end_node = block->end_node;
     facts->weights = block->end_weight - block->first_weight;
-    facts->offset = block->offset;
-    facts->bytes = block->bytes;
+    facts->offset = bs_bytes_figure(block->offset);
+    facts->bytes = bs_bytes_figure(block->bytes);
     facts->crc32 = block->crc32;
     return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
 }
@@ -25809,13 +25821,13 @@ static bs_status model_was_read(const model_open *o)
 
 bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    const uint64_t left = bs_cursor_left(cursor) / each;
+    const uint64_t left = bs_bytes_figure(bs_bytes_share(bs_cursor_left(cursor), each));
     return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
                                        (unsigned long long)left);
 }
 
 /* The name of an entry, from the first of the cursors. */
-static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+static bs_status model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
 {
     *at = o->cursor[0].at;
     if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
@@ -25854,7 +25866,7 @@ static bs_status model_symbol(model_open *o, int32_t index)
     bs_model_symbol *symbol = &o->model->symbols[index];
     bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
     symbol->maximum = bs_cursor_i64(&o->cursor[1]);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK && symbol->maximum < 1)
@@ -25878,16 +25890,16 @@ static bs_status model_block_record(model_open *o, bs_model_block *block, int32_
 {
     const bs_gguf *gguf = &o->model->gguf;
     const uint32_t head = bs_model_head_bytes(o->model);
-    const unsigned long long bytes = block->bytes;
+    const unsigned long long bytes = bs_bytes_figure(block->bytes);
     if (number == -1)
         return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
                        (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
@@ -25900,11 +25912,11 @@ static bs_status model_block(model_open *o, int32_t index)
     bs_model_block *block = &o->model->blocks[index];
     const int32_t n = o->model->n_nodes;
     bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     block->first_node = bs_cursor_i32(&o->cursor[1]);
     block->end_node = bs_cursor_i32(&o->cursor[2]);
     const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
-    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->bytes = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     block->crc32 = bs_cursor_u32(&o->cursor[5]);
     if (status == BS_OK)
         status = model_was_read(o);
@@ -25945,20 +25957,20 @@ static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
     if (w->rank < 1 || w->rank > BS_MAX_RANK)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
-    w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
+    w->bytes = bs_bytes_of(bs_dtype_bytes((bs_dtype)w->dtype));
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(dims);
         if (dims->status != BS_OK)
             return bs_cursor_fail(dims, o->error, model_dims.key);
         if (w->dim[i] < 1)
             return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
-        w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
+        w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
 {
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
@@ -25966,17 +25978,17 @@ static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t i
         return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (offset % 256 != 0 || offset < used)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
-                       (unsigned long long)used);
-    if (bs_add_u64(offset, w->bytes) > block->bytes)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
-                       (unsigned long long)offset, (unsigned long long)block->bytes);
+    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m)) : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
+    if (!bs_bytes_aligned_to(offset, 256) || bs_bytes_less(offset, used))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(used));
+    if (bs_bytes_less(block->bytes, bs_bytes_add(offset, w->bytes)))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)bs_bytes_figure(w->bytes),
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(block->bytes));
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
-    w->offset = block->offset + offset;
+    w->offset = bs_bytes_add(block->offset, offset);
     return BS_OK;
 }
 
@@ -25988,7 +26000,7 @@ static bs_status model_weight(model_open *o, int32_t index)
     w->block = bs_cursor_i32(&o->cursor[1]);
     w->dtype = bs_cursor_i32(&o->cursor[2]);
     w->rank = bs_cursor_i32(&o->cursor[3]);
-    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    const bs_bytes offset = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK)
@@ -26070,7 +26082,7 @@ static bs_status model_nodes(model_open *o)
         const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
-        m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        m->text_bytes = bs_bytes_add(m->text_bytes, bs_bytes_of(bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1));
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
     return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
@@ -26143,7 +26155,7 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bs_bytes_of(bytes)};
     bs_model *model = model_create(arena, "memory", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -26155,7 +26167,7 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
-    const bs_source source = {NULL, *reader, reader->size};
+    const bs_source source = {NULL, *reader, bs_bytes_of(reader->size)};
     bs_model *model = model_create(arena, "reader", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -26206,15 +26218,16 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     bs_model *model = model_create(arena, path, error);
     if (!model)
         return NULL;
-    bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
-    model->file = p->file_open(p->user, path, &source.size);
+    uint64_t bytes = 0;
+    model->file = p->file_open(p->user, path, &bytes);
     if (model->file < 0) {
         arena->used = mark;
         bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
         return NULL;
     }
     model->platform = p;
-    model_open_stream(model, arena, path, source.size);
+    const bs_source source = {NULL, {model, model_file_read, 0, 1}, bs_bytes_of(bytes)};
+    model_open_stream(model, arena, path, bytes);
     return model_finish(model, &source, arena, mark, error);
 }
 

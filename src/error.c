@@ -84,5 +84,6 @@ bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs
 
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
 {
-    return bs_fail_room(error, arena && arena->name ? arena->name : "?", arena ? arena->size - arena->used : 0, needed, what);
+    const char *name = arena && arena->name ? arena->name : "?";
+    return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
 }

@@ -31,7 +31,7 @@ static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what,
         return bs_cursor_fail(counts, error, what);
     if (*count < 0 || *count > most)
         return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
+    return bs_cursor_take(list, target, bs_bytes_array(*count, sizeof *target)) ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)

@@ -50,7 +50,7 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bs_bytes_of(bytes)};
     bs_model *model = model_create(arena, "memory", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -62,7 +62,7 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
-    const bs_source source = {NULL, *reader, reader->size};
+    const bs_source source = {NULL, *reader, bs_bytes_of(reader->size)};
     bs_model *model = model_create(arena, "reader", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -113,15 +113,16 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     bs_model *model = model_create(arena, path, error);
     if (!model)
         return NULL;
-    bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
-    model->file = p->file_open(p->user, path, &source.size);
+    uint64_t bytes = 0;
+    model->file = p->file_open(p->user, path, &bytes);
     if (model->file < 0) {
         arena->used = mark;
         bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
         return NULL;
     }
     model->platform = p;
-    model_open_stream(model, arena, path, source.size);
+    const bs_source source = {NULL, {model, model_file_read, 0, 1}, bs_bytes_of(bytes)};
+    model_open_stream(model, arena, path, bytes);
     return model_finish(model, &source, arena, mark, error);
 }
 
