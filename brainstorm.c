@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 04258c10a8f86ab6248a9cbd200a56ed17bf96bb8680856cf89b771222fd1269
+ * sha256 of the parts: 9970048cd180c5df062046eb1a26fd8ee35428624c115e3af9432bf8c57584af
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14726,10 +14726,11 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
 {
     const bs_bytes wanted = bs_weight_spec_bytes(spec);
+    const uint64_t most = bs_bytes_known(wanted) ? bs_bytes_figure(bs_bytes_min(wanted, bs_bytes_of(SIZE_MAX))) : 0;
     size_t size;
-    if (!bs_bytes_known(wanted) || !bs_bytes_fit(bs_bytes_of(info->bytes), bs_bytes_figure(wanted), &size))
+    if (!bs_bytes_fit(bs_bytes_of(info->bytes), most, &size))
         return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
-                       (unsigned long long)info->bytes, (unsigned long long)bs_bytes_figure(wanted));
+                       (unsigned long long)info->bytes, (unsigned long long)most);
     uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
     const bs_status status = weights->read(weights->user, info, 0, landing, size);
     if (status != BS_OK)

@@ -156,7 +156,7 @@ static void test_cursors(void)
             const uint64_t n = (uint64_t)check_below(round % 3 ? 40 : 300);
             const bool skip = check_below(4) == 0, there = n <= end - at;
             const bool took = skip ? skipped(&c, n) : taken(&c, out, n);
-            wrong += took != there || (took && !skip && memcmp(out, bytes + at, n) != 0) || bs_bytes_figure(bs_cursor_left(&c)) != end - at - (took ? n : 0);
+            wrong += took != there || (took && !skip && memcmp(out, bytes + at, (size_t)n) != 0) || bs_bytes_figure(bs_cursor_left(&c)) != end - at - (took ? n : 0);
             at += took ? n : 0;
         }
         wrong += c.status != BS_ERROR_FORMAT || bs_cursor_u32(&c) != 0 || bs_cursor_u64(&c) != 0 || taken(&c, out, 0) || skipped(&c, 0) ||

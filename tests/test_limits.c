@@ -147,11 +147,76 @@ static void test_saturated_plan(void)
     }
 }
 
+/* ------------------------------------------------------------------------------------ more than 32 bits can count */
+
+#define FOUR_GB ((uint64_t)1 << 32)
+
+/* A session that needs more is refused with the whole figure, on machines of any width; none is begun in a part of it. */
+static void session_refused(const bs_graph *g, const char *what)
+{
+    static _Alignas(64) uint8_t memory[4][1 << 17];
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    const bs_plan *p = plan_of(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR}, &error);
+    check(p != NULL, "%s can be planned anywhere: a workstation plans for a board: %s", what, error.message);
+    if (!p)
+        return;
+    bs_sizes sizes;
+    bs_memory m;
+    bs_plan_sizes(p, &sizes);
+    bs_arena *arenas[4] = {&m.persistent, &m.transient, &m.staging, &m.slots};
+    for (int32_t i = 0; i < 4; i++)
+        bs_arena_init(arenas[i], "arena", memory[i], sizeof memory[i]);
+    const uint64_t most = sizes.persistent > FOUR_GB ? sizes.persistent : sizes.transient;
+    check(most > FOUR_GB && most % FOUR_GB < sizeof memory[0], "%s takes 4 GB and little: what a cut would leave of it fits", what);
+    check(!bs_session_create(&m, p, NULL, &error) && error.status == BS_ERROR_ARENA && error.needed == most && error.available == sizeof memory[0],
+          "%s: %s", what, error.message);
+    check(m.persistent.used == 0 && m.transient.used == 0, "and leaves its arenas alone");
+}
+
+static void test_sessions(void)
+{
+    bs_graph *g = new_graph();
+    bs_value large = bs_state(g, "large", BS_F32, BS_SHAPE2(4, (1 << 28) + 4));
+    bs_state_write(g, large, bs_affine(g, large, 1, 1));
+    bs_output(g, "y", bs_affine(g, large, 2, 2));
+    session_refused(g, "a state of 4 GB");
+    g = new_graph();
+    const bs_value x = bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE2(4, (1 << 28) + 4)), 1, 1);
+    bs_output(g, "y", bs_affine(g, bs_affine(g, x, 2, 2), 3, 3));
+    session_refused(g, "an activation of 4 GB");
+}
+
+/* The figures in messages are whole. */
+static void test_figures(void)
+{
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    bs_graph *g = new_graph();
+    bs_block_begin(g, "large");
+    bs_value y = bs_linear(g, bs_input(g, "x", BS_F32, BS_SHAPE1(1 << 16)), &(bs_linear_desc){.name = "l", .out = 1 << 16});
+    bs_block_end(g);
+    bs_output(g, "y", y);
+    const bs_plan *p = plan_of(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR, .slot_bytes = FOUR_GB + 64}, &error);
+    check(!p && error.status == BS_ERROR_ARENA && error.available == FOUR_GB + 64 && error.needed > 4 * FOUR_GB && strstr(error.message, "4294967360 are free"),
+          "slots of more than 4 GB that are too small: %s", error.message);
+    static const bs_trace_unit unit = {.read_bytes = FOUR_GB, .slot_bytes = 2 * FOUR_GB};
+    static const bs_trace_stage stage = {0, 0, 1};
+    static const int32_t zero = 0;
+    const bs_trace trace = {.units = &unit, .n_units = 1, .stages = &stage, .n_stages = 1, .stage_units = &zero, .n_stage_units = 1};
+    bs_replay_result result;
+    bs_arena arena;
+    bs_arena_init(&arena, "workspace", plan_memory, sizeof plan_memory);
+    const bs_status status = bs_replay(&trace, &(bs_replay_desc){.slot_bytes = FOUR_GB + 64, .bytes_per_second = 1}, &arena, &result, &error);
+    check(status == BS_ERROR_ARENA && error.available == FOUR_GB + 64 && error.needed == 2 * FOUR_GB && strstr(error.message, "4294967360 are free"),
+          "and those of a replay: %s", error.message);
+}
+
 int main(void)
 {
     test_operations();
     test_sticky();
     test_fit();
     test_saturated_plan();
+    test_sessions();
+    test_figures();
     return check_end();
 }

@@ -264,8 +264,8 @@ static void call_weight(size_t index, const char *name)
     const uint64_t length = strlen(name);
     const size_t at = forge_find(&file, "brainstorm.weight.name", AT_STRING, index);
     memcpy(text, &length, 8);
-    memcpy(text + 8, name, length);
-    forge_splice(&file, at, 8 + (size_t)forge_read_u64(&file, at), text, 8 + length, TINY_ALIGNMENT);
+    memcpy(text + 8, name, (size_t)length);
+    forge_splice(&file, at, 8 + (size_t)forge_read_u64(&file, at), text, 8 + (size_t)length, TINY_ALIGNMENT);
 }
 
 static void test_twins(void)
