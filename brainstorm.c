@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9970048cd180c5df062046eb1a26fd8ee35428624c115e3af9432bf8c57584af
+ * sha256 of the parts: 9041633d06f4df1a971db8cf829a91117264fa712cb3be34c0b1f86ad404d03e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -170,6 +170,20 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+
+/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+/* Bytes from here to the next multiple of a power of two. */
+static inline size_t bs_to_aligned(const void *memory, size_t alignment)
+{
+    const size_t past = (size_t)((uintptr_t)memory & (alignment - 1));
+    return past ? alignment - past : 0;
+}
 
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
@@ -348,7 +362,7 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed,
 
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
-    const size_t slack = memory ? (size_t)(-(uintptr_t)memory & (BS_ALIGNMENT - 1)) : 0;
+    const size_t slack = memory ? bs_to_aligned(memory, BS_ALIGNMENT) : 0;
     memset(arena, 0, sizeof *arena);
     arena->name = name;
     if (!memory || bytes < slack)
@@ -8368,13 +8382,14 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 
 static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
 {
-    const size_t at = ((size_t)g->n_text + alignment - 1) / alignment * alignment;
-    if (at + bytes > (size_t)g->max_text) {
+    const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
+    size_t end = 0;
+    if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
         bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
         return NULL;
     }
-    g->n_text = (int32_t)(at + bytes);
-    return g->text + at;
+    g->n_text = (int32_t)end;
+    return bs_bytes_at((uint8_t *)g->text, at);
 }
 
 const char *bs_graph_text(bs_graph *graph, const char *text)
@@ -10418,7 +10433,7 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
     const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
     uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], 4 * (size_t)bs_bytes_figure(deconv2d_plain_floats(&f)));
+        memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
     else
         deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(memory, layout.bytes), prepared);
     memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)f.out);
@@ -10812,7 +10827,7 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
     const float *weight = weights[0], *bias = weights[1], *mean = weights[2], *variance = weights[3];
     const float epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     const int32_t channels = first_dim(graph, node);
-    float *scale = prepared, *offset = scale + bs_bytes_figure(bs_bytes_share(plan->prepared_bytes, 2 * sizeof(float)));
+    float *scale = prepared, *offset = (float *)(void *)bs_bytes_at(prepared, bs_bytes_share(plan->prepared_bytes, 2));
     for (int32_t c = 0; c < channels; c++) {
         scale[c] = weight[c] / sqrtf(variance[c] + epsilon);
         offset[c] = bias[c] - mean[c] * scale[c];
@@ -10837,7 +10852,7 @@ static bs_status batch_norm_run(const bs_call *call)
     bs_span_open(&span, &call->out[0], call->rows);
     bs_span_add(&span, &call->in[0], NULL, 0);
     bs_span_add_array(&span, scale, 0);
-    bs_span_add_array(&span, scale + bs_bytes_figure(bs_bytes_share(call->plan->prepared_bytes, 2 * sizeof(float))), 0);
+    bs_span_add_array(&span, bs_bytes_read_at(call->prepared, bs_bytes_share(call->plan->prepared_bytes, 2)), 0);
     bs_span_run(&span, batch_norm_inner, NULL);
     return BS_OK;
 }
@@ -15015,7 +15030,7 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
-uint64_t bs_name_hash(const char *name, size_t bytes)
+BS_WRAPS uint64_t bs_name_hash(const char *name, size_t bytes)
 {
     uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < bytes; i++)
@@ -15039,8 +15054,8 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 /* Heap sort: no recursion, no bad inputs. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
-    for (size_t i = count / 2; i-- > 0;)
-        hash_sift(hashes, i, count);
+    for (size_t i = count / 2; i > 0; i--)
+        hash_sift(hashes, i - 1, count);
     for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];
@@ -15943,7 +15958,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
 /* The block and then the cells, in the caller's memory; the number of cells is a power of two. */
 static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
 {
-    const size_t skip = (size_t)(-(uintptr_t)desc->memory & (BS_ALIGNMENT - 1));
+    const size_t skip = bs_to_aligned(desc->memory, BS_ALIGNMENT);
     const size_t least = skip + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell);
     if (!desc->memory || desc->bytes < least)
         return false;
@@ -24259,8 +24274,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         bs_reset_state(s);
     if (load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
-    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
-    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
     if (s->device)
@@ -26195,7 +26209,7 @@ static void model_open_stream(bs_model *model, bs_arena *arena, const char *path
         return;
     uint64_t bytes = 0;
     uint32_t alignment = 0;
-    uint8_t *probe = room + (-(uintptr_t)room & (BS_PROBE_BYTES - 1));
+    uint8_t *probe = room + bs_to_aligned(room, BS_PROBE_BYTES);
     model->stream_file = p->file_open_direct(p->user, path, probe, &bytes, &alignment);
     if (model->stream_file < 0)
         return;

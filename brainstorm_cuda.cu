@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a161d1868ea4583e20babed045118531dde48766fa62cd775e375f5e67927608
+ * sha256 of the parts: 91dc0a5567615c50525b5a6e928e8c64db471f9331114f49a9293d0544099fdb
  */
 #include "brainstorm.h"
 
@@ -238,6 +238,20 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+
+/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+/* Bytes from here to the next multiple of a power of two. */
+static inline size_t bs_to_aligned(const void *memory, size_t alignment)
+{
+    const size_t past = (size_t)((uintptr_t)memory & (alignment - 1));
+    return past ? alignment - past : 0;
+}
 
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {

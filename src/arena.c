@@ -3,7 +3,7 @@
 
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
-    const size_t slack = memory ? (size_t)(-(uintptr_t)memory & (BS_ALIGNMENT - 1)) : 0;
+    const size_t slack = memory ? bs_to_aligned(memory, BS_ALIGNMENT) : 0;
     memset(arena, 0, sizeof *arena);
     arena->name = name;
     if (!memory || bytes < slack)

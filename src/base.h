@@ -37,6 +37,20 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
+/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+/* Bytes from here to the next multiple of a power of two. */
+static inline size_t bs_to_aligned(const void *memory, size_t alignment)
+{
+    const size_t past = (size_t)((uintptr_t)memory & (alignment - 1));
+    return past ? alignment - past : 0;
+}
+
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;

@@ -146,7 +146,7 @@ bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
-uint64_t bs_name_hash(const char *name, size_t bytes)
+BS_WRAPS uint64_t bs_name_hash(const char *name, size_t bytes)
 {
     uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < bytes; i++)
@@ -170,8 +170,8 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 /* Heap sort: no recursion, no bad inputs. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
-    for (size_t i = count / 2; i-- > 0;)
-        hash_sift(hashes, i, count);
+    for (size_t i = count / 2; i > 0; i--)
+        hash_sift(hashes, i - 1, count);
     for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];

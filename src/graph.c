@@ -108,13 +108,14 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 
 static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
 {
-    const size_t at = ((size_t)g->n_text + alignment - 1) / alignment * alignment;
-    if (at + bytes > (size_t)g->max_text) {
+    const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
+    size_t end = 0;
+    if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
         bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
         return NULL;
     }
-    g->n_text = (int32_t)(at + bytes);
-    return g->text + at;
+    g->n_text = (int32_t)end;
+    return bs_bytes_at((uint8_t *)g->text, at);
 }
 
 const char *bs_graph_text(bs_graph *graph, const char *text)

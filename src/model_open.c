@@ -89,7 +89,7 @@ static void model_open_stream(bs_model *model, bs_arena *arena, const char *path
         return;
     uint64_t bytes = 0;
     uint32_t alignment = 0;
-    uint8_t *probe = room + (-(uintptr_t)room & (BS_PROBE_BYTES - 1));
+    uint8_t *probe = room + bs_to_aligned(room, BS_PROBE_BYTES);
     model->stream_file = p->file_open_direct(p->user, path, probe, &bytes, &alignment);
     if (model->stream_file < 0)
         return;

@@ -155,8 +155,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         bs_reset_state(s);
     if (load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
-    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
-    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
     if (s->device)

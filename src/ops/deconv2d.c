@@ -179,7 +179,7 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
     const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
     uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], 4 * (size_t)bs_bytes_figure(deconv2d_plain_floats(&f)));
+        memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
     else
         deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(memory, layout.bytes), prepared);
     memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)f.out);

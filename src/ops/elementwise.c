@@ -242,7 +242,7 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
     const float *weight = weights[0], *bias = weights[1], *mean = weights[2], *variance = weights[3];
     const float epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     const int32_t channels = first_dim(graph, node);
-    float *scale = prepared, *offset = scale + bs_bytes_figure(bs_bytes_share(plan->prepared_bytes, 2 * sizeof(float)));
+    float *scale = prepared, *offset = (float *)(void *)bs_bytes_at(prepared, bs_bytes_share(plan->prepared_bytes, 2));
     for (int32_t c = 0; c < channels; c++) {
         scale[c] = weight[c] / sqrtf(variance[c] + epsilon);
         offset[c] = bias[c] - mean[c] * scale[c];
@@ -267,7 +267,7 @@ static bs_status batch_norm_run(const bs_call *call)
     bs_span_open(&span, &call->out[0], call->rows);
     bs_span_add(&span, &call->in[0], NULL, 0);
     bs_span_add_array(&span, scale, 0);
-    bs_span_add_array(&span, scale + bs_bytes_figure(bs_bytes_share(call->plan->prepared_bytes, 2 * sizeof(float))), 0);
+    bs_span_add_array(&span, bs_bytes_read_at(call->prepared, bs_bytes_share(call->plan->prepared_bytes, 2)), 0);
     bs_span_run(&span, batch_norm_inner, NULL);
     return BS_OK;
 }
