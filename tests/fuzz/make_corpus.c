@@ -324,7 +324,7 @@ static void graph_corpus(void)
 /* One that was planned to 117,440 bytes: patches of 2^30 channels, a hundred alive at once, halos of 4,000, and Winograd. */
 static size_t saturated_graph(uint8_t *to)
 {
-    static const uint8_t frame[] = {0, 1, 0, 6, 255, 6, 255, 4}, join[] = {0, 1, 6};
+    static const uint8_t frame[] = {0, 0, 0, 6, 255, 6, 255, 4}, join[] = {0, 1, 6};
     static const uint8_t rest[] = {0, 4, 0, 99, 0, 5, 0, 0, 10, 0, 1, 2, 0, 3, 10, 1, 0, 0, 0, 0, 0};
     size_t n = sizeof frame;
     memcpy(to, frame, sizeof frame);
