@@ -40,7 +40,7 @@ static _Alignas(4096) uint8_t flat_memory[FLAT_BYTES];
 
 /* ---------------------------------------------------------------------------------------------------- the layout */
 
-static inline float flat_value(const char *name, uint64_t i)
+CHECK_WRAPS static inline float flat_value(const char *name, uint64_t i)
 {
     uint64_t x = (net_hash(name) + i) * 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 31) * 0xBF58476D1CE4E5B9u;
@@ -165,7 +165,7 @@ static inline bs_status flat_record(const void *user, int32_t block, bs_record *
     return BS_OK;
 }
 
-static inline uint32_t flat_dice(uint32_t x)
+CHECK_WRAPS static inline uint32_t flat_dice(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;
     x = (x ^ x >> 15) * 0x846ca68bu;
@@ -191,7 +191,7 @@ static inline bs_status flat_fetch(const void *user, uint64_t offset, void *buff
 {
     flat_source *s = (flat_source *)(uintptr_t)user;
     const int call = atomic_fetch_add(&s->calls, 1) + 1;
-    const uint32_t dice = flat_dice((uint32_t)call * 2654435761u);
+    const uint32_t dice = flat_dice(flat_dice((uint32_t)call));
     atomic_fetch_add(&s->inside, 1);
     const int delay = s->delay_us, from = s->fail_from; /* others change them meanwhile */
     flat_sleep(delay ? (int)(dice % (uint32_t)delay) : 0);

@@ -277,7 +277,7 @@ static inline void sweep_write_weights(forge *f, const sweep_file *s)
     forge_i64s(f, "brainstorm.weight.offset", T_U64, offset, s->n_weights);
 }
 
-static inline uint64_t sweep_file_id(const sweep_file *s)
+CHECK_WRAPS static inline uint64_t sweep_file_id(const sweep_file *s)
 {
     uint64_t id = 14695981039346656037u;
     for (size_t b = 0; b < s->n_blocks; b++) {

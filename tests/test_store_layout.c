@@ -32,7 +32,7 @@ static const int64_t outs[NODES] = {WIDE, 8, 8, 8}, ins[NODES] = {8, WIDE, 8, 8}
 static layout now;
 static int32_t records_asked, records_last; /* after that many calls there is no record any more; 0: never */
 
-static float value_of(int32_t node, uint64_t i)
+CHECK_WRAPS static float value_of(int32_t node, uint64_t i)
 {
     const uint32_t x = (uint32_t)(node * 7919 + 1) * 2654435761u + (uint32_t)i * 40503u;
     return (float)(int32_t)((x >> 8) % 2001 - 1000) / 4000;

@@ -563,7 +563,7 @@ static void test_random(uint64_t seed, int32_t worlds)
     int32_t bad = 0;
     memset(&seen, 0, sizeof seen);
     for (int32_t i = 0; i < worlds && bad < 5; i++) {
-        check_state = (seed + (uint64_t)i) * 0x9E3779B97F4A7C15u + 1;
+        check_state = check_mixed(seed + (uint64_t)i);
         random_world();
         start_world();
         int32_t steps = 0;

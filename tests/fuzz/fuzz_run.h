@@ -157,7 +157,7 @@ typedef struct fuzz_session {
     uint32_t noise;
 } fuzz_session;
 
-static inline uint32_t fuzz_noise(fuzz_session *s)
+CHECK_WRAPS static inline uint32_t fuzz_noise(fuzz_session *s)
 {
     s->noise = s->noise * 1664525u + 1013904223u;
     return s->noise >> 8;
@@ -173,7 +173,7 @@ static inline float fuzz_float(fuzz_session *s, int32_t style)
 }
 
 /* style 0 .. 3: ordinary, some huge, whole, hostile. */
-static inline void fuzz_fill(fuzz_session *s, void *data, size_t elements, bs_dtype dtype, int32_t style)
+CHECK_WRAPS static inline void fuzz_fill(fuzz_session *s, void *data, size_t elements, bs_dtype dtype, int32_t style)
 {
     for (size_t i = 0; i < elements; i++) {
         const float f = fuzz_float(s, style);
