@@ -24,7 +24,7 @@ static bool begins_before(const void *user, int32_t a, int32_t b)
 static bool is_larger(const void *user, int32_t a, int32_t b)
 {
     const bs_life *lives = user;
-    return lives[a].bytes > lives[b].bytes;
+    return bs_bytes_less(lives[b].bytes, lives[a].bytes);
 }
 
 /* ------------------------------------------------------------------------------------- who is met in time */
@@ -58,9 +58,9 @@ static void heap_down(place_pass *p, int32_t at, int32_t count)
 {
     const int32_t life = p->met[at];
     for (int32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && p->lives[p->met[child + 1]].offset < p->lives[p->met[child]].offset)
+        if (child + 1 < count && bs_bytes_less(p->lives[p->met[child + 1]].offset, p->lives[p->met[child]].offset))
             child++;
-        if (p->lives[p->met[child]].offset >= p->lives[life].offset)
+        if (!bs_bytes_less(p->lives[p->met[child]].offset, p->lives[life].offset))
             break;
         p->met[at] = p->met[child];
     }
@@ -78,15 +78,14 @@ static int32_t find_met(place_pass *p, const bs_life *life)
 }
 
 /* From below: past every one that leaves no gap. */
-static uint64_t lowest_gap(place_pass *p, const bs_life *life)
+static bs_bytes lowest_gap(place_pass *p, const bs_life *life)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     for (int32_t count = find_met(p, life); count > 0; count--) {
         const bs_life *other = &p->lives[p->met[0]];
-        if (other->offset >= bs_add_u64(offset, life->bytes))
+        if (!bs_bytes_less(other->offset, bs_bytes_add(offset, life->bytes)))
             break;
-        const uint64_t end = bs_align_u64(bs_add_u64(other->offset, other->bytes));
-        offset = offset > end ? offset : end;
+        offset = bs_bytes_max(offset, bs_bytes_align(bs_bytes_add(other->offset, other->bytes)));
         p->met[0] = p->met[count - 1];
         heap_down(p, 0, count - 1);
     }
@@ -95,9 +94,9 @@ static uint64_t lowest_gap(place_pass *p, const bs_life *life)
 
 /* ------------------------------------------------------------------------------------------------ placing */
 
-static uint64_t place_by_size(place_pass *p)
+static bs_bytes place_by_size(place_pass *p)
 {
-    uint64_t total = 0;
+    bs_bytes total = bs_bytes_of(0);
     for (int32_t i = 0; i < 2 * p->leaves; i++)
         p->ends[i] = INT32_MIN;
     for (int32_t i = 0; i < p->count; i++)
@@ -105,15 +104,14 @@ static uint64_t place_by_size(place_pass *p)
     bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
     for (int32_t i = 0; i < p->count; i++) {
         bs_life *life = &p->lives[p->by_size[i]];
-        life->offset = 0;
-        if (life->bytes == 0)
+        life->offset = bs_bytes_of(0);
+        if (!bs_bytes_any(life->bytes))
             continue;
         life->offset = lowest_gap(p, life);
         met_insert(p, p->by_size[i]);
-        const uint64_t end = bs_add_u64(life->offset, life->bytes);
-        total = total > end ? total : end;
+        total = bs_bytes_max(total, bs_bytes_add(life->offset, life->bytes));
     }
-    return bs_align_u64(total);
+    return bs_bytes_align(total);
 }
 
 static void carve_place(bs_carver *c, place_pass *p, int32_t count)
@@ -130,18 +128,18 @@ static void carve_place(bs_carver *c, place_pass *p, int32_t count)
     p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, sizeof *p->ends);
 }
 
-uint64_t bs_place_workspace(int32_t count)
+bs_bytes bs_place_workspace(int32_t count)
 {
     place_pass p;
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     carve_place(&c, &p, count);
     return c.used;
 }
 
-uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace)
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
 {
     place_pass p;
-    bs_carver c = {workspace, 0};
+    bs_carver c = {workspace, {0}};
     carve_place(&c, &p, count);
     p.lives = lives;
     for (int32_t i = 0; i < count; i++)

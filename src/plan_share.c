@@ -88,16 +88,16 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
                      bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype), second, bs_op_get(n->op)->name, bs_node_name(n));
 }
 
-static int32_t count_tensors(const bs_graph *g)
+static int64_t count_tensors(const bs_graph *g)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int32_t count = 0;
+    int64_t count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
         count += bs_plan_tensors(g, &g->nodes[n], specs);
     return count;
 }
 
-uint64_t bs_plan_share_workspace(const bs_graph *graph) { return 2 * bs_align_u64((uint64_t)count_tensors(graph) * sizeof(int32_t)); }
+bs_bytes bs_plan_share_workspace(const bs_graph *graph) { return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t))); }
 
 bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 {
@@ -126,7 +126,7 @@ static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
     const bs_op *op = bs_op_get(p->graph->nodes[a].op);
-    return x->unit == y->unit && x->algorithm == y->algorithm && x->prepared_bytes == y->prepared_bytes &&
+    return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
            (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }
 

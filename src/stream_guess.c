@@ -16,7 +16,7 @@ static double waiting_for_lanes(const bs_stream *s)
     double ns = 0;
     for (int32_t i = 0; i < s->n_needed; i++) {
         const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
-        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        const double chunk = (double)bs_bytes_figure(unit->read_bytes) / unit->n_chunks * s->prepare_per_byte;
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
             ns = chunk;
     }
@@ -41,7 +41,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 /* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
  * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
  * out not to need would be a better victim then. */
-static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
@@ -80,12 +80,12 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
-    uint64_t offset;
+    bs_bytes offset;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
         worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, offset, bytes, ahead, p))
         return GUESS_NO_ROOM;
