@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e4ed0f4430c5a3d59f89d173339949f6a8db3362df45e09a5bd2e10fa2bf27fd
+ * sha256 of the parts: dcb58caf6a900e744d40f6bbadae282d89648bea8e18adc54947a9f6c767b1b0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -72,6 +72,8 @@ void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) 
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
@@ -155,6 +157,17 @@ const char *bs_status_text(bs_status status)
     return "unknown status";
 }
 
+bool bs_status_is_known(int32_t number)
+{
+    switch (number) {
+#define BS_STATUS_KNOWN(name, number, text) case number:
+        BS_STATUS_LIST(BS_STATUS_KNOWN)
+#undef BS_STATUS_KNOWN
+        return true;
+    }
+    return false;
+}
+
 int32_t bs_version(void)
 {
     return BS_VERSION;
@@ -224,6 +237,8 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed,
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
     const size_t slack = memory ? (size_t)(-(uintptr_t)memory & (BS_ALIGNMENT - 1)) : 0;
+    if (!arena)
+        return;
     memset(arena, 0, sizeof *arena);
     arena->name = name;
     if (!memory || bytes < slack)
@@ -234,8 +249,8 @@ void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes
 
 void *bs_arena_take(bs_arena *arena, size_t bytes)
 {
-    const uint64_t end = bs_add_u64(arena->used, bs_align_u64(bytes));
-    if (!arena->base || end > arena->size)
+    const uint64_t end = arena ? bs_add_u64(arena->used, bs_align_u64(bytes)) : 0;
+    if (!arena || !arena->base || end > arena->size)
         return NULL;
     uint8_t *memory = arena->base + arena->used;
     arena->used = (size_t)end;
@@ -14397,8 +14412,8 @@ static void describe_params(const bs_node *node, const bs_op *op, describe_text 
 
 size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, bytes, 0};
-    if (bytes > 0)
+    describe_text t = {text, text ? bytes : 0, 0};
+    if (t.bytes > 0)
         text[0] = 0;
     if (!graph || index < 1 || index >= graph->n_nodes)
         return 0;
@@ -14414,9 +14429,9 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
 
 size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, bytes, 0};
+    describe_text t = {text, text ? bytes : 0, 0};
     const bs_op *op = bs_op_get(index);
-    if (bytes > 0)
+    if (t.bytes > 0)
         text[0] = 0;
     if (!op)
         return 0;
@@ -14635,7 +14650,8 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
     const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
-    return weights;
+    const bs_weights none = {.user = NULL};
+    return table ? weights : none;
 }
 /* ==== end src/weights.c ======================================================================= */
 
@@ -16091,11 +16107,18 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader) { return &reader->tables; }
 
-void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts) { *facts = profile->facts; }
+void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts)
+{
+    if (!facts)
+        return;
+    memset(facts, 0, sizeof *facts);
+    if (profile)
+        *facts = profile->facts;
+}
 
 bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts)
 {
-    if (router < 1 || router > profile->facts.routers)
+    if (!profile || !facts || router < 1 || router > profile->facts.routers)
         return BS_ERROR_ARGUMENT;
     const bs_profile_file_router *r = &profile->tables.routers[router - 1];
     memcpy(facts->name, r->name, sizeof facts->name);
@@ -16105,7 +16128,7 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes)
 {
-    if (unit < 0 || unit >= profile->facts.units)
+    if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
         return BS_ERROR_ARGUMENT;
     const bs_trace_unit *u = &profile->tables.units[unit];
     memcpy(facts->name, u->name, sizeof facts->name);
@@ -16119,7 +16142,7 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
 
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= profile->facts.stages)
+    if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &profile->tables.stages[stage];
     facts->router = s->router;
@@ -16173,7 +16196,10 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error)
 {
     bs_profile_reader *r = profile;
-    memset(error, 0, sizeof *error);
+    if (error)
+        memset(error, 0, sizeof *error);
+    if (!r || !event)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_profile_next: the profile or the event is NULL");
     while (r->next < r->facts.events) {
         if (!fill_window(r, error))
             return false;
@@ -16191,7 +16217,11 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
     return false;
 }
 
-void bs_profile_rewind(bs_profile_reader *profile) { profile->next = 0; }
+void bs_profile_rewind(bs_profile_reader *profile)
+{
+    if (profile)
+        profile->next = 0;
+}
 /* ==== end src/profile_read.c ================================================================== */
 
 /* ==== begin src/profile_trace.c =============================================================== */
@@ -16462,6 +16492,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     bs_error here = {BS_OK, NULL, 0, 0, ""};
     trace_maker counted, filled;
     const size_t used = arena ? arena->used : 0;
+    if (!trace)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_trace_load: the trace is NULL");
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
@@ -18100,6 +18132,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     const bs_status sound = replay_check(trace, desc, error);
     if (sound != BS_OK)
         return sound;
+    if (!workspace || !result)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the workspace or the result is NULL");
     const size_t mark = workspace->used;
     void *memory = NULL;
     replay *r = replay_take(workspace, 1, sizeof *r);
@@ -19066,13 +19100,18 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
 
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 {
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
     const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, plan->slot_bytes, plan->largest_unit_bytes, plan->all_unit_bytes};
     *stream = s;
 }
 
 bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
 {
-    if (unit < 0 || unit >= plan->n_units - 1)
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
         return BS_ERROR_ARGUMENT;
     const bs_plan_unit *u = &plan->units[unit + 1];
     const bs_domain *domain = &plan->graph->domains[u->domain];
@@ -19086,7 +19125,7 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
 
 bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= plan->n_stages)
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &plan->stages[stage];
     facts->router = s->router;
@@ -20694,8 +20733,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 {
-    report r = {text, bytes, 0};
+    report r = {text, text ? bytes : 0, 0};
     bs_sizes sizes;
+    if (r.bytes > 0)
+        text[0] = 0;
+    if (!plan)
+        return 0;
     bs_plan_sizes(plan, &sizes);
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
         (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
@@ -20710,8 +20753,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         if (plan->instrs[i].kind == BS_INSTR_REGION)
             say_region(&r, plan, plan->instrs[i].node);
     }
-    if (bytes > 0 && r.used >= bytes)
-        text[bytes - 1] = 0;
+    if (r.bytes > 0 && r.used >= r.bytes)
+        text[r.bytes - 1] = 0;
     return r.used;
 }
 /* ==== end src/plan.c ========================================================================== */
@@ -22431,16 +22474,18 @@ void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
     for (int32_t path = 0; path < d->paths; path++) { /* in path order, whatever the order of choice */
         for (int32_t k = 0; k < d->per_row; k++) {
             const int32_t at = row * d->per_row + k;
-            if (d->chosen[at] != path || d->inverse[at] < 0 || in[path] == 0)
+            if (d->chosen[at] != path || d->inverse[at] < 0)
                 continue;
             if (best < 0 || d->gates[at] > best_gate)
                 best = at, best_gate = d->gates[at];
-            if (!sums)
+            if (!sums || in[path] == 0)
                 continue;
             operand_packed(c, in[path], d, path, d->inverse[at], &from);
             accumulate(&to, &from, p->mode == BS_GATHER_WEIGHTED ? d->gates[at] : 1.0f);
         }
     }
+    if (best >= 0 && in[d->chosen[best]] == 0)
+        best = -1; /* the path of the largest gate gives nothing: another one's row is not what was selected */
     if (i->value && (sums || best < 0)) {
         bs_operand_make(c, i->value, row, &from);
         if (sums)
@@ -22809,7 +22854,10 @@ static bs_status decide_callback(const routing *r)
     if (status != BS_OK)
         return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    if (!bs_status_is_known(answer))
+        return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
+    status = (bs_status)answer;
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] != -1)
@@ -23840,6 +23888,11 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
     bs_carver c = {NULL, 0};
+    if (!sizes)
+        return;
+    memset(sizes, 0, sizeof *sizes);
+    if (!plan)
+        return;
     bs_carve(&c, 1, sizeof(bs_session));
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
@@ -24611,12 +24664,17 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
-    if (session && stats)
+    if (!stats)
+        return;
+    memset(stats, 0, sizeof *stats);
+    if (session)
         *stats = session->stats;
 }
 
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 {
+    if (!stats)
+        return;
     memset(stats, 0, sizeof *stats);
     if (session && session->store.plan)
         bs_store_stats(&session->store, stats);
@@ -24624,6 +24682,8 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 
 bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
 {
+    if (!prediction)
+        return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
     if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
@@ -25185,6 +25245,8 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
                        model->where, (unsigned)model->version, BS_MODEL_VERSION);
@@ -25343,6 +25405,8 @@ static bs_status check_block(const bs_model *model, int32_t index, bs_error *err
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
     for (int32_t i = 0; i < model->n_blocks; i++) {
         const bs_status status = check_block(model, i, error);
         if (status != BS_OK) {
@@ -25413,6 +25477,9 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_model_weights(const bs_model *model)
 {
+    const bs_weights none = {.user = NULL};
+    if (!model)
+        return none;
     bs_weights weights = {.user = model, .find = model_weight_find, .read = model_weight_load, .map = model_weight_map};
     bs_model_stream_source(model, &weights);
     return weights;
@@ -25422,7 +25489,11 @@ bs_weights bs_model_weights(const bs_model *model)
 
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
+    if (!facts)
+        return;
     memset(facts, 0, sizeof *facts);
+    if (!model)
+        return;
     memcpy(facts->name, model->name, sizeof facts->name);
     facts->version = (int32_t)model->version;
     facts->opset = (int32_t)model->opset;
@@ -25442,6 +25513,9 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
+    const bs_graph_desc none = {0, 0, 0};
+    if (!model)
+        return none;
     /* a graph has room for four operands a node */
     const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
     const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
@@ -25450,6 +25524,8 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
 
 bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts)
 {
+    if (!model || !facts)
+        return BS_ERROR_ARGUMENT;
     memset(facts, 0, sizeof *facts);
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
@@ -25465,10 +25541,11 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
 {
-    if (index < 0 || index >= model->n_weights)
+    if (!model || index < 0 || index >= model->n_weights)
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[index];
-    model_weight_info(w, index, info);
+    if (info)
+        model_weight_info(w, index, info);
     if (block)
         *block = w->block;
     if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
@@ -26033,6 +26110,7 @@ void bs_model_close(bs_model *model)
 
 void bs_model_use_buffered(bs_model *model)
 {
-    model->buffered = true;
+    if (model)
+        model->buffered = true;
 }
 /* ==== end src/model_open.c ==================================================================== */

@@ -96,6 +96,8 @@
  * ERRORS   Values, never aborts, prints or exits. Graph building is sticky: after the first failure every
  *   builder call does nothing and returns a value with id 0; bs_graph_check tells which call failed and why.
  *   Everything else returns a bs_status and fills a caller's bs_error when one is given (it may be NULL).
+ *   A handle, a name or an out-pointer that is NULL does no harm anywhere: the status is BS_ERROR_ARGUMENT, bytes and handles
+ *   that are returned are none, and a struct that would be filled is all zeros.
  *
  * THREADS  A graph and a plan are immutable once planned and may be shared by any number of sessions.
  *   A session is used by one thread at a time; it runs its own pool inside bs_run, which blocks.
@@ -568,10 +570,11 @@ typedef enum bs_gather_mode {
     BS_GATHER_PLACE,    /* the row of the one path the cell took (at most one path a cell) */
     BS_GATHER_ADD,      /* sum over the cell's paths, in path order */
     BS_GATHER_WEIGHTED, /* sum of gate x row, in path order */
-    BS_GATHER_SELECT    /* the row of the path with the largest gate */
+    BS_GATHER_SELECT    /* the row of the cell's path with the largest gate; ties: the lower path */
 } bs_gather_mode;
 /* values[path] (id 0: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
- * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. */
+ * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. A cell has no row when it took no path, and
+ * with PLACE and SELECT when the one path it took, or the one with its largest gate, gives nothing. */
 typedef struct bs_gather_desc { const char *name; int32_t mode; } bs_gather_desc;
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc);
 
@@ -841,7 +844,8 @@ typedef struct bs_operand_view {
     ptrdiff_t row_stride, stride;
 } bs_operand_view;
 
-/* BS_ROUTE_CALLBACK: fills path_of_row[rows] (-1: no path). Called on the thread of bs_run. */
+/* BS_ROUTE_CALLBACK: fills path_of_row[rows] (-1: no path). Called on the thread of bs_run. What it returns is
+ * how the run ends; a number that is no bs_status is BS_ERROR_DATA. */
 typedef bs_status (*bs_route_function)(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path_of_row);
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error);
 
@@ -1100,8 +1104,8 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 /* From 0. read_bytes (may be NULL): of storage. units: room for `n_units` numbers (may be NULL). */
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes);
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
-/* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`,
- * which is required: BS_OK), or when the event is malformed or cannot be read. */
+/* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`:
+ * BS_OK), or when the event is malformed or cannot be read. */
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error);
 void bs_profile_rewind(bs_profile_reader *profile); /* to the first event */
 

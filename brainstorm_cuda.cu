@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2530c5fced0d22a63f4ad75c09a471875d84db623088cbb4a0e7a28c0aab767a
+ * sha256 of the parts: 114a1d74c81969b6ca85c32586fe03965f5612959dfe0b742ee4fbfe0ba1f12e
  */
 #include "brainstorm.h"
 
@@ -142,6 +142,8 @@ void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) 
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
@@ -3424,9 +3426,11 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
-        if (bs_cu_gives(s, d, i) &&
+        if (d.chosen[i] >= 0 && d.inverse[i] >= 0 &&
             (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
             best = i;
+    if (best >= 0 && !bs_cu_gives(s, d, best))
+        best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
     const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
     if (best < 0 && !s->p[1].i) {
@@ -8288,6 +8292,8 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error)
 {
     cudaDeviceProp properties;
+    if (!facts)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
     memset(facts, 0, sizeof *facts);
     bs_status status = bs_cu_find_device(index, error);
     if (status == BS_OK)
@@ -8935,7 +8941,10 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
         return status;
-    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (!bs_status_is_known(answer))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status", info->desc->name, answer);
+    status = (bs_status)answer;
     if (status != BS_OK)
         return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
     status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);

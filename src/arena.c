@@ -4,6 +4,8 @@
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
     const size_t slack = memory ? (size_t)(-(uintptr_t)memory & (BS_ALIGNMENT - 1)) : 0;
+    if (!arena)
+        return;
     memset(arena, 0, sizeof *arena);
     arena->name = name;
     if (!memory || bytes < slack)
@@ -14,8 +16,8 @@ void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes
 
 void *bs_arena_take(bs_arena *arena, size_t bytes)
 {
-    const uint64_t end = bs_add_u64(arena->used, bs_align_u64(bytes));
-    if (!arena->base || end > arena->size)
+    const uint64_t end = arena ? bs_add_u64(arena->used, bs_align_u64(bytes)) : 0;
+    if (!arena || !arena->base || end > arena->size)
         return NULL;
     uint8_t *memory = arena->base + arena->used;
     arena->used = (size_t)end;

@@ -140,5 +140,6 @@ void bs_model_close(bs_model *model)
 
 void bs_model_use_buffered(bs_model *model)
 {
-    model->buffered = true;
+    if (model)
+        model->buffered = true;
 }

@@ -56,6 +56,9 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_model_weights(const bs_model *model)
 {
+    const bs_weights none = {.user = NULL};
+    if (!model)
+        return none;
     bs_weights weights = {.user = model, .find = model_weight_find, .read = model_weight_load, .map = model_weight_map};
     bs_model_stream_source(model, &weights);
     return weights;
@@ -65,7 +68,11 @@ bs_weights bs_model_weights(const bs_model *model)
 
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
+    if (!facts)
+        return;
     memset(facts, 0, sizeof *facts);
+    if (!model)
+        return;
     memcpy(facts->name, model->name, sizeof facts->name);
     facts->version = (int32_t)model->version;
     facts->opset = (int32_t)model->opset;
@@ -85,6 +92,9 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
+    const bs_graph_desc none = {0, 0, 0};
+    if (!model)
+        return none;
     /* a graph has room for four operands a node */
     const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
     const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
@@ -93,6 +103,8 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
 
 bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts)
 {
+    if (!model || !facts)
+        return BS_ERROR_ARGUMENT;
     memset(facts, 0, sizeof *facts);
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
@@ -108,10 +120,11 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
 {
-    if (index < 0 || index >= model->n_weights)
+    if (!model || index < 0 || index >= model->n_weights)
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[index];
-    model_weight_info(w, index, info);
+    if (info)
+        model_weight_info(w, index, info);
     if (block)
         *block = w->block;
     if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)

@@ -467,16 +467,18 @@ void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
     for (int32_t path = 0; path < d->paths; path++) { /* in path order, whatever the order of choice */
         for (int32_t k = 0; k < d->per_row; k++) {
             const int32_t at = row * d->per_row + k;
-            if (d->chosen[at] != path || d->inverse[at] < 0 || in[path] == 0)
+            if (d->chosen[at] != path || d->inverse[at] < 0)
                 continue;
             if (best < 0 || d->gates[at] > best_gate)
                 best = at, best_gate = d->gates[at];
-            if (!sums)
+            if (!sums || in[path] == 0)
                 continue;
             operand_packed(c, in[path], d, path, d->inverse[at], &from);
             accumulate(&to, &from, p->mode == BS_GATHER_WEIGHTED ? d->gates[at] : 1.0f);
         }
     }
+    if (best >= 0 && in[d->chosen[best]] == 0)
+        best = -1; /* the path of the largest gate gives nothing: another one's row is not what was selected */
     if (i->value && (sums || best < 0)) {
         bs_operand_make(c, i->value, row, &from);
         if (sums)

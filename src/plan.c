@@ -272,8 +272,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 {
-    report r = {text, bytes, 0};
+    report r = {text, text ? bytes : 0, 0};
     bs_sizes sizes;
+    if (r.bytes > 0)
+        text[0] = 0;
+    if (!plan)
+        return 0;
     bs_plan_sizes(plan, &sizes);
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
         (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
@@ -288,7 +292,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         if (plan->instrs[i].kind == BS_INSTR_REGION)
             say_region(&r, plan, plan->instrs[i].node);
     }
-    if (bytes > 0 && r.used >= bytes)
-        text[bytes - 1] = 0;
+    if (r.bytes > 0 && r.used >= r.bytes)
+        text[r.bytes - 1] = 0;
     return r.used;
 }

@@ -656,13 +656,15 @@ static inline void naive_gather(naive *n, const bs_node *node, int32_t row, doub
     int32_t best = -1;
     for (int32_t path = 0; path < paths; path++)
         for (int32_t k = 0; k < c->n; k++) {
-            if (c->path[k] != path || in[path] == 0)
+            if (c->path[k] != path)
                 continue;
             if (best < 0 || c->gate[k] > c->gate[best])
                 best = k;
-            for (int64_t i = 0; sums && i < count; i++)
+            for (int64_t i = 0; sums && in[path] != 0 && i < count; i++)
                 y[i] += (p->mode == BS_GATHER_WEIGHTED ? (double)c->gate[k] : 1.0) * n->cell[in[path]][row][i];
         }
+    if (best >= 0 && in[c->path[best]] == 0)
+        best = -1;
     for (int64_t i = 0; i < count; i++) {
         if (sums)
             y[i] += residual ? residual[i] : 0;

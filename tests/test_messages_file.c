@@ -285,6 +285,10 @@ static void test_files(void)
     message_is(&error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for net.gguf is NULL");
     bs_model_open_memory(&arena, NULL, 4, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
+    bs_model_can_stream(NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
+    bs_model_check(NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
     bs_model_open_reader(&arena, &(bs_reader){.size = 4}, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
     file.bytes[4] = 2;

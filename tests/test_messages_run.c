@@ -250,6 +250,8 @@ static void test_decisions(void)
     refused(BS_ERROR_DATA, "route \"r\" (node 4): cell 2: the callback chose 7, expected 0 .. 2");
     callback_status = BS_ERROR_IO;
     refused(BS_ERROR_IO, "route \"r\" (node 4): reading or writing failed");
+    callback_status = (bs_status)7;
+    refused(BS_ERROR_DATA, "route \"r\" (node 4): its callback returned 7, which is no bs_status");
     callback_status = BS_OK;
     end();
 }
