@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dcb58caf6a900e744d40f6bbadae282d89648bea8e18adc54947a9f6c767b1b0
+ * sha256 of the parts: 50bc200d97ac4c81c8560be40f0de68f92c0564dd7ed679fe668ebeb2de44486
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11,6 +11,24 @@
 #error "brainstorm.h and brainstorm.c are of different versions"
 #endif
 
+/* ==== begin src/exact_math.h ================================================================== */
+/* exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+ *
+ * Owns:      the refusal, for every part: base.h and kernels/tier.h include it, and one of them stands in each.
+ * Relies on: nothing but what compilers define.
+ * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
+ *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
+#ifndef BS_EXACT_MATH_H
+#define BS_EXACT_MATH_H
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
+#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass its checks, and sums would change their order"
+#endif
+
+#endif
+/* ==== end src/exact_math.h ==================================================================== */
+
 /* ==== begin src/base.h ======================================================================== */
 /* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
  * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
@@ -18,6 +36,7 @@
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* #include "exact_math.h" */
 
 #include <math.h>
 #include <stdarg.h>
@@ -833,6 +852,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 #define BS_KERNELS_TIER_H
 
 /* #include "brainstorm.h" */
+/* #include "exact_math.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -7935,6 +7955,8 @@ struct bs_graph {
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
  * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
@@ -8219,14 +8241,22 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
     return false;
 }
 
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error)
+{
+    if (graph->status != BS_OK && error)
+        *error = graph->error;
+    return graph->status;
+}
+
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
-    if (graph->status != BS_OK && error)
-        *error = graph->error;
-    return graph->status;
+    if (graph->status == BS_OK && graph->current_block != 0)
+        return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
+                       graph->text + graph->blocks[graph->current_block].name);
+    return bs_graph_failure(graph, error);
 }
 
 /* --------------------------------------------------------------------------------------------------- text */
@@ -18216,7 +18246,7 @@ typedef struct bs_instr {
     int32_t value, target;
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
-    int32_t time;
+    int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
@@ -18255,6 +18285,7 @@ typedef struct bs_plan_unit {
     uint64_t prepared_bytes;
 } bs_plan_unit;
 
+#define BS_TIME_END (INT32_MAX / 2)
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
 #define BS_MAX_REGIONS 128
@@ -20025,7 +20056,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
     i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
-    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
+    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)
@@ -20504,7 +20535,7 @@ static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
-    if (!graph || graph->status != BS_OK)
+    if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
     plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
     return (size_t)l.bytes;
@@ -20690,10 +20721,13 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 {
     const bs_node *node = &p->graph->nodes[i->node];
     const char *name = bs_node_name(node);
+    char time[16] = "end";
+    if (i->time < BS_TIME_END)
+        snprintf(time, sizeof time, "t%d", i->time);
     if (i->kind == BS_INSTR_REGION)
-        say(r, "%s[t%d] region %d: tiles of domain %d\n", indent, i->time, i->node, i->domain);
+        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
     else
-        say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
         say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
             i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
@@ -24279,6 +24313,56 @@ static void session_leave(bs_session *session)
     (void)session;
 }
 
+/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That refuses a few
+ * layouts whose elements interleave without meeting, which nobody has. */
+static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
+{
+    int32_t order[BS_MAX_RANK], n = 0;
+    uint64_t step[BS_MAX_RANK], reach = 0;
+    for (int32_t i = 0; i < b->rank; i++) {
+        step[i] = b->stride[i] < 0 ? 0 - (uint64_t)b->stride[i] : (uint64_t)b->stride[i];
+        int32_t at = n++;
+        for (; at > 0 && step[order[at - 1]] > step[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t i = order[k];
+        if (b->dim[i] == 1)
+            continue;
+        if (written && step[i] <= reach)
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, either way",
+                           name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+        reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
+    }
+    if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its strides reach beyond all memory", name);
+    return BS_OK;
+}
+
+#if defined(BS_DEBUG)
+/* From the first byte that strides reach to the end of the last. */
+static const uint8_t *buffer_extent(const bs_buffer *b, uint64_t *bytes)
+{
+    int64_t low = 0, high = 1;
+    for (int32_t i = 0; i < b->rank; i++) {
+        const int64_t reach = b->stride[i] * (b->dim[i] - 1);
+        low += reach < 0 ? reach : 0;
+        high += reach > 0 ? reach : 0;
+    }
+    const int64_t each = (int64_t)bs_dtype_bytes(b->dtype);
+    *bytes = (uint64_t)((high - low) * each);
+    return (const uint8_t *)b->data + low * each;
+}
+
+static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
+{
+    uint64_t bytes;
+    const uint8_t *first = buffer_extent(b, &bytes);
+    return bs_disjoint(first, bytes, session->transient, session->plan->transient_bytes);
+}
+#endif
+
 static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
@@ -24297,14 +24381,16 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s", name, i, (long long)b.dim[i],
-                           bs_dim_text(session->graph, v->dims[i], text, sizeof text));
+            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i, (long long)b.dim[i],
+                           fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
-                               session->plan->transient_bytes));
+    const bs_status status = check_strides(&b, name, !bs_node_is(&session->graph->nodes[n], &bs_op_input), error);
+    if (status != BS_OK)
+        return status;
+    BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
     return BS_OK;
 }
@@ -25099,7 +25185,7 @@ static bs_status replay_open_block(model_replay *r)
         return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
-    return bs_graph_check(r->graph, r->error);
+    return bs_graph_failure(r->graph, r->error);
 }
 
 /* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
@@ -25126,7 +25212,7 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
         widen_codes(r->graph, node, r->code_bits);
     if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    bs_graph_check(r->graph, r->error);
+    bs_graph_failure(r->graph, r->error);
     bs_error_prefix(r->error, "node %d: ", index);
     return r->graph->status;
 }

@@ -6,6 +6,8 @@
  *
  * BUILD    Copy brainstorm.h and brainstorm.c into your project:
  *              cc -std=c11 -O3 -c brainstorm.c            link with: -lm -lpthread
+ *          -ffast-math, -Ofast and the like are refused: checks for NaN would vanish, and results would differ. (Of your own
+ *          program they are your affair.)
  *
  * SMALLEST COMPLETE PROGRAM    This is examples/minimal.c; examples/minimal.cpp is the same from C++.
  *
@@ -282,7 +284,9 @@ typedef struct bs_shape {
     bs_dim dim[BS_MAX_RANK];
 } bs_shape;
 
-/* A caller's strided buffer. strides in elements. NULL strides (all zero) = dense row-major. */
+/* A caller's strided buffer. strides in elements, all zero = dense row-major; they may be negative (`data` is the element
+ * [0, 0, ...] wherever it lies). An input may repeat itself by strides of 0 among others. What is written, outputs and states, may
+ * not: by size, every stride of a dimension of 2 or more is larger than all that the smaller ones reach, else bs_bind refuses. */
 typedef struct bs_buffer {
     void *data;
     bs_dtype dtype;
@@ -306,7 +310,7 @@ typedef struct bs_graph_desc {
 size_t bs_graph_bytes(const bs_graph_desc *desc); /* desc may be NULL; 0 when out of range */
 /* Lives in `arena` (persistent). NULL when it does not fit. */
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
-/* The sticky error of building, BS_OK when there is none. */
+/* The sticky error of building, BS_OK when there is none. Inside a block that is not ended: BS_ERROR_GRAPH, until it is. */
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error);
 
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum);

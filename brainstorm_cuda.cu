@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 114a1d74c81969b6ca85c32586fe03965f5612959dfe0b742ee4fbfe0ba1f12e
+ * sha256 of the parts: be918d39928fe34261d97a5a256a24aa29e73c5f6d83eed22b909ae1e25fd9cc
  */
 #include "brainstorm.h"
 
@@ -88,6 +88,23 @@ extern "C" {
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* ==== begin src/exact_math.h ================================================================== */
+/* exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+ *
+ * Owns:      the refusal, for every part: base.h and kernels/tier.h include it, and one of them stands in each.
+ * Relies on: nothing but what compilers define.
+ * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
+ *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
+#ifndef BS_EXACT_MATH_H
+#define BS_EXACT_MATH_H
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
+#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass its checks, and sums would change their order"
+#endif
+
+#endif
+/* ==== end src/exact_math.h ==================================================================== */
 
 #include <math.h>
 #include <stdarg.h>
@@ -292,6 +309,8 @@ struct bs_graph {
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
  * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
@@ -585,7 +604,7 @@ typedef struct bs_instr {
     int32_t value, target;
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
-    int32_t time;
+    int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
@@ -624,6 +643,7 @@ typedef struct bs_plan_unit {
     uint64_t prepared_bytes;
 } bs_plan_unit;
 
+#define BS_TIME_END (INT32_MAX / 2)
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
 #define BS_MAX_REGIONS 128
@@ -1493,6 +1513,7 @@ extern "C" {
 #define BS_KERNELS_TIER_H
 
 /* #include "brainstorm.h" */
+/* #include "exact_math.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)

@@ -4,6 +4,7 @@
 #define BS_BASE_H
 
 #include "brainstorm.h"
+#include "exact_math.h"
 
 #include <math.h>
 #include <stdarg.h>
