@@ -277,7 +277,11 @@ const char *bs_tier_name(bs_tier tier);
 /* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
  * by bs_symbol. Symbols are bound by the inputs of a run. Zero ends the list. */
 typedef int64_t bs_dim;
+#ifdef __cplusplus
+#define BS_UPTO(n) (INT64_C(1099511627776) + (n))
+#else
 #define BS_UPTO(n) (((bs_dim)1 << 40) + (bs_dim)(n))
+#endif
 
 typedef struct bs_shape {
     int32_t rank;
