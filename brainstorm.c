@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 50bc200d97ac4c81c8560be40f0de68f92c0564dd7ed679fe668ebeb2de44486
+ * sha256 of the parts: 7826888167c0c46256918e6c435aac53733c4e0001fcbaf04e7aa738b957a465
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8099,6 +8099,8 @@ typedef struct bs_op {
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
@@ -8140,6 +8142,12 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
+}
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
@@ -8650,6 +8658,10 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same with a value known to be sound, for kernels. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
 /* A field of a descriptor within low .. high. */
+/* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+/* Before op set 3 `pad` alone said it. */
+void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding);
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */
@@ -8775,6 +8787,21 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     char shape[96];
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
                          bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
+}
+
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most)
+{
+    if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
+        return false;
+    if (padding != BS_PAD_EXPLICIT && pad != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT", pad);
+    return bs_infer_field(infer, "pad", pad, 0, most);
+}
+
+void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding)
+{
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad != 0)
+        *padding = BS_PAD_EXPLICIT;
 }
 
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
@@ -9668,7 +9695,19 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
 static const bs_field conv2d_fields[] = {
     {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
     {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+/* Before op set 3 a pad of -1 was none. */
+static void conv2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[5], *padding = &fields[12];
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad == -1) {
+        *padding = BS_PAD_VALID;
+        *pad = 0;
+    }
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 /* The descriptor with every default filled in. */
 typedef struct conv2d_form {
@@ -9681,8 +9720,8 @@ static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
     const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
     const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
     const int32_t stride = bs_or_default(desc->stride, 1);
-    const int32_t pad_h = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kh - 1) / 2);
-    const int32_t pad_w = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kw - 1) / 2);
+    const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
+    const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
     const conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
                               {kh, kw, stride, pad_h, pad_w, dilation}};
@@ -9705,7 +9744,7 @@ static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
            bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
            bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
            bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
-           bs_infer_field(infer, "pad", desc->pad, BS_PAD_VALID, 1 << 15) &&
+           bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) &&
            bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
            bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
 }
@@ -9960,6 +9999,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                             .params_bytes = sizeof(bs_conv2d_desc),
                             BS_FIELDS(conv2d_fields),
+                            .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,
@@ -10136,7 +10176,10 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 static const bs_field deconv2d_fields[] = {
     {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
     {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, &fields[3], &fields[8]); }
 
 typedef struct deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;
@@ -10162,7 +10205,7 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
     return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
            bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_field(infer, "pad", desc->pad, 0, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
 
@@ -10437,6 +10480,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               .params_bytes = sizeof(bs_deconv2d_desc),
                               BS_FIELDS(deconv2d_fields),
+                              .upgrade = deconv2d_upgrade,
                               .infer = deconv2d_infer,
                               .halo = deconv2d_halo,
                               .flops = deconv2d_flops,
@@ -12068,7 +12112,16 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 /* #include "ops/common.h" */
 
 static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"stride", 'i'},
-                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}};
+                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}, {"padding", 'i'}};
+
+/* Before op set 3 a global pool looked at no pad. */
+static void pool2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[3], *padding = &fields[6];
+    if (opset < 3 && fields[4] != 0)
+        *pad = 0;
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 static bs_window pool2d_window(const bs_pool2d_desc *desc)
 {
@@ -12083,11 +12136,12 @@ static bool pool2d_infer(bs_infer *infer)
     const bs_window window = pool2d_window(desc);
     if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) ||
         !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
-        !bs_infer_field(infer, "stride", desc->stride, 0, 255) || !bs_infer_dtype(infer, 0, BS_F32) ||
+        !bs_infer_field(infer, "stride", desc->stride, 0, 255) ||
+        !bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
         !bs_infer_rank(infer, 0, 3, 3))
         return false;
     if (!desc->global)
-        return bs_infer_field(infer, "pad", desc->pad, 0, window.kernel_h / 2) && bs_infer_window(infer, &window);
+        return bs_infer_window(infer, &window);
     infer->out[0].rank = 1;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -12234,6 +12288,7 @@ const bs_op bs_op_pool2d = {.name = "pool2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             .params_bytes = sizeof(bs_pool2d_desc),
                             BS_FIELDS(pool2d_fields),
+                            .upgrade = pool2d_upgrade,
                             .infer = pool2d_infer,
                             .halo = pool2d_halo,
                             .flops = pool2d_flops,
@@ -25208,6 +25263,8 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
     if (node->block != r->graph->current_block)
         return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
                        r->graph->current_block);
+    if (bs_op_get(node->op)->upgrade)
+        bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (build_node(r->graph, node) == BS_OK)

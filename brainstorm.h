@@ -349,8 +349,14 @@ typedef enum bs_act {
 
 /* Every descriptor: `name` first (names the op in messages, and its weights), then 4-byte fields whose
  * zero means default. */
-#define BS_PAD_VALID (-1)
 #define BS_DEPTHWISE (-1)
+
+/* `pad` of a descriptor is read with BS_PAD_EXPLICIT only; else it must be 0. (PyTorch's padding=p is EXPLICIT and pad p.) */
+typedef enum bs_padding {
+    BS_PAD_DEFAULT, /* what the op says: conv2d keeps the size at stride 1, others do not pad */
+    BS_PAD_VALID,   /* none */
+    BS_PAD_EXPLICIT /* `pad` on all four sides */
+} bs_padding;
 
 /* x [C,H,W] -> [out,H',W']. Weights "<name>.weight" [out, C/groups, kh, kw], "<name>.bias" [out].
  * H' = floor((H + 2 pad - dilation (kh-1) - 1) / stride) + 1.  Accumulates in f32 in a fixed order. */
@@ -360,13 +366,14 @@ typedef struct bs_conv2d_desc {
     int32_t kernel;     /* [3] square kernel, or: */
     int32_t kernel_h, kernel_w;
     int32_t stride;     /* [1] */
-    int32_t pad;        /* [dilation (kernel-1)/2]: "same" at stride 1; BS_PAD_VALID = none */
+    int32_t pad;        /* with BS_PAD_EXPLICIT */
     int32_t dilation;   /* [1] */
     int32_t groups;     /* [1]; BS_DEPTHWISE = one a channel */
     int32_t no_bias;
     int32_t batch_norm; /* 1: "<name>.bn.weight|bias|mean|var" [out], eps 1e-5, folded when loaded */
     int32_t act;        /* bs_act */
     float act_param;
+    int32_t padding;    /* bs_padding [dilation (kernel-1)/2, each side: "same" at stride 1] */
 } bs_conv2d_desc;
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
 
@@ -374,10 +381,11 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
  * Weight "<name>.weight" [C, out, kh, kw]. */
 typedef struct bs_deconv2d_desc {
     const char *name;
-    int32_t out, kernel /* [3] */, stride /* [1] */, pad /* [0] */, output_pad;
+    int32_t out, kernel /* [3] */, stride /* [1] */, pad /* with BS_PAD_EXPLICIT */, output_pad;
     int32_t no_bias;
     int32_t act;
     float act_param;
+    int32_t padding; /* bs_padding [none] */
 } bs_deconv2d_desc;
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc);
 
@@ -439,9 +447,10 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc); /
 typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
 typedef struct bs_pool2d_desc {
     const char *name;
-    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad;
+    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad /* with BS_PAD_EXPLICIT; at most kernel/2 */;
     int32_t global; /* 1: [C,H,W] -> [C]; a patch's core only */
     int32_t count_pad; /* average: 1 divides by kernel^2 at the edges too */
+    int32_t padding;   /* bs_padding [none] */
 } bs_pool2d_desc;
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
 
@@ -952,7 +961,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
  *     if (bs_model_build(model, graph, NULL, &error)) ...      then plan; weights: bs_model_weights(model)
  */
 #define BS_MODEL_VERSION 2 /* of the file format; 1 is read too, but cannot be streamed */
-#define BS_MODEL_OPSET 2   /* newest set of ops known: files of older sets are read, newer ones refused */
+#define BS_MODEL_OPSET 3   /* newest set of ops known: files of older sets are read, newer ones refused */
 #define BS_MAX_WEIGHT_NAME 96
 
 /* A caller's bytes. read gives the bytes read (fewer than asked = end) or -1. Threads: called from the thread

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: be918d39928fe34261d97a5a256a24aa29e73c5f6d83eed22b909ae1e25fd9cc
+ * sha256 of the parts: 3fcada1267a1209e36acc1cc475f1bcd77e1af66ac09ba02a9bc9b56b970c2e5
  */
 #include "brainstorm.h"
 
@@ -445,6 +445,8 @@ typedef struct bs_op {
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
@@ -486,6 +488,12 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
+}
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
@@ -1775,8 +1783,8 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_KERNEL_H].i = kh;
     s->p[BS_CU_CONV_KERNEL_W].i = kw;
     s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
-    s->p[BS_CU_CONV_PAD_H].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kh - 1) / 2);
-    s->p[BS_CU_CONV_PAD_W].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kw - 1) / 2);
+    s->p[BS_CU_CONV_PAD_H].i = bs_pad_of(d->padding, d->pad, dilation * (kh - 1) / 2);
+    s->p[BS_CU_CONV_PAD_W].i = bs_pad_of(d->padding, d->pad, dilation * (kw - 1) / 2);
     s->p[BS_CU_CONV_DILATION].i = dilation;
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;

@@ -103,6 +103,8 @@ typedef struct bs_op {
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
@@ -144,6 +146,12 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
+}
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 

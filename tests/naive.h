@@ -217,7 +217,7 @@ static inline void naive_conv(const naive *n, const bs_node *node, const double 
     const int64_t oh = naive_dim(n, out, 1), ow = naive_dim(n, out, 2);
     const int32_t k = bs_or_default(p->kernel, 3), dilation = bs_or_default(p->dilation, 1),
                   stride = bs_or_default(p->stride, 1);
-    const int32_t pad = p->pad == BS_PAD_VALID ? 0 : bs_or_default(p->pad, dilation * (k - 1) / 2);
+    const int32_t pad = p->padding == BS_PAD_DEFAULT ? dilation * (k - 1) / 2 : p->pad;
     double weight[16 * 16 * 25];
     for (int64_t i = 0; i < p->out * c * k * k; i++)
         weight[i] = naive_weight(n, p->name, "weight", i);

@@ -49,7 +49,7 @@ static void test_symbols(void)
     const bs_value shuffled = bs_pixel_shuffle(g, four, 2);
     check(same_dims(g, shuffled, twice), "a shuffled [4,H,W] has the shape of [1,2H,2W]");
     check(same_dims(g, bs_resize(g, one, NULL), twice), "so has a resized [1,H,W]");
-    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .pad = 1}), twice),
+    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1}), twice),
           "and a transposed convolution's");
     check(same_dims(g, bs_add(g, shuffled, twice), state), "and they can be added");
     bs_state_write(g, state, shuffled);
@@ -64,7 +64,7 @@ static void test_symbols(void)
               one),
           "convolutions that pad keep H and W");
     const bs_value padded = bs_pad(g, one, &(bs_pad_desc){.top = 1, .bottom = 1, .left = 1, .right = 1});
-    check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .pad = BS_PAD_VALID}), one), "H + 2 - 2 is H");
+    check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .padding = BS_PAD_VALID}), one), "H + 2 - 2 is H");
     check(same_dims(g, bs_resize(g, padded, NULL),
                     bs_pad(g, bs_resize(g, one, NULL), &(bs_pad_desc){.top = 2, .bottom = 2, .left = 2, .right = 2})),
           "2 (H + 2) is 2 H + 4");
