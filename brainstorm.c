@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7826888167c0c46256918e6c435aac53733c4e0001fcbaf04e7aa738b957a465
+ * sha256 of the parts: 8577847fb01e2489cdf3cdc356ccdd931e4829fa3f07056d86ac188aac1f095b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -619,12 +619,13 @@ enum { posix_direct = 0 };
 
 static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
-    struct stat info;
+    struct stat info = {0};
     const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
         close(file);
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL; /* of a pipe or a device the size is not known */
         return -1;
     }
     *size_bytes = (uint64_t)info.st_size;
@@ -8191,7 +8192,7 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    return graph_layout(desc, &l) ? (size_t)l.bytes : 0;
+    return graph_layout(desc, &l) ? (size_t)l.bytes + BS_ALIGNMENT : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
@@ -15041,6 +15042,13 @@ typedef struct bs_gguf {
  * After a failure the arena is as it was. */
 bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
+/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are read.
+ * counts: how many elements the arrays of these names have. */
+typedef struct bs_gguf_need {
+    uint64_t bytes, passing_bytes;
+} bs_gguf_need;
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error);
+
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
 /* The same, refused when it is of another type, or required and missing. */
@@ -15087,7 +15095,7 @@ static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t eac
     const uint64_t bytes = bs_mul_u64(count, each); /* count is capped: far from SIZE_MAX */
     void *memory = bs_arena_take(arena, (size_t)(bytes ? bytes : 1));
     if (!memory)
-        *status = bs_fail_arena(p->error, arena, bytes, "the index of a GGUF file");
+        *status = bs_fail_arena(p->error, arena, bytes, "the index of a model file");
     return memory;
 }
 
@@ -15177,7 +15185,9 @@ static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *h
         return bs_cursor_fail(&p->cursor, p->error, "its name");
     if (!p->name[0])
         return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
-    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    *hash = bs_name_hash(p->name, strlen(p->name));
+    if (p->hashes)
+        p->hashes[p->index] = *hash;
     return BS_OK;
 }
 
@@ -15391,6 +15401,37 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
         status = gguf_body(&pass, arena);
     if (status != BS_OK)
         arena->used = mark;
+    return status;
+}
+
+static uint64_t gguf_table(uint64_t count, size_t each)
+{
+    const uint64_t bytes = bs_mul_u64(count, each); /* as gguf_take: never nothing */
+    return bs_align_u64(bytes ? bytes : 1);
+}
+
+/* The same pass without an index: it keeps one key at a time. */
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
+{
+    bs_gguf gguf;
+    gguf_pass pass;
+    memset(&gguf, 0, sizeof gguf);
+    memset(&pass, 0, sizeof pass);
+    memset(counts, 0, (size_t)n * sizeof *counts);
+    gguf.source = *source;
+    pass.gguf = &gguf;
+    pass.error = error;
+    bs_cursor_init(&pass.cursor, &gguf.source, 0, source->size);
+    bs_status status = gguf_header(&pass);
+    for (pass.index = 0; status == BS_OK && pass.index < gguf.n_keys; pass.index++) {
+        bs_gguf_key key;
+        status = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
+        for (int32_t i = 0; status == BS_OK && key.is_array && i < n; i++)
+            if (strcmp(pass.name, names[i]) == 0)
+                counts[i] = key.count;
+    }
+    need->bytes = bs_add_u64(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
+    need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
     return status;
 }
 
@@ -18170,7 +18211,7 @@ static bs_stream_facts replay_facts(replay *r)
 static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return bs_arena_take(a, (size_t)bs_mul_u64(count ? count : 1, bytes)); }
 
 /* What replay_carve takes. */
-size_t bs_replay_bytes(const bs_trace *t)
+static uint64_t replay_need(const bs_trace *t)
 {
     if (!t || !trace_is_sound(t, NULL))
         return 0;
@@ -18180,7 +18221,13 @@ size_t bs_replay_bytes(const bs_trace *t)
     uint64_t bytes = bs_align_u64(sizeof(replay)) + bs_align_u64(uses * sizeof(int32_t)) + bs_align_u64(uses * sizeof(uint64_t)) + bs_align_u64(bs_stream_bytes(&facts));
     for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
         bytes = bs_add_u64(bytes, bs_align_u64(units * unit_arrays[i]));
-    return (size_t)bytes;
+    return bytes;
+}
+
+size_t bs_replay_bytes(const bs_trace *trace)
+{
+    const uint64_t need = replay_need(trace);
+    return need ? (size_t)bs_add_u64(need, BS_ALIGNMENT) : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
@@ -18230,7 +18277,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     }
     if (!r || !replay_carve(r, workspace, &memory)) {
         workspace->used = mark;
-        return bs_fail_arena(error, workspace, bs_replay_bytes(trace), "a replay");
+        return bs_fail_arena(error, workspace, replay_need(trace), "a replay");
     }
     memset(result, 0, sizeof *result);
     oracle(r, r->before, result);
@@ -20593,7 +20640,7 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
     plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
-    return (size_t)l.bytes;
+    return (size_t)l.bytes + BS_ALIGNMENT;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -24991,6 +25038,8 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
+/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be read. */
+bs_status bs_model_need(const bs_source *source, uint64_t *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 
@@ -26098,6 +26147,24 @@ static bs_status model_nodes(model_open *o)
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
+static uint64_t model_table(uint64_t count, size_t each)
+{
+    return bs_align_u64(bs_mul_u64(count > 0 ? count : 1, each)); /* as model_take */
+}
+
+bs_status bs_model_need(const bs_source *source, uint64_t *bytes, bs_error *error)
+{
+    static const char *const names[] = {"brainstorm.block.name", "brainstorm.weight.name"};
+    uint64_t counts[2];
+    bs_gguf_need gguf;
+    const bs_status status = bs_gguf_measure(source, names, counts, 2, &gguf, error);
+    const uint64_t tables = bs_add_u64(model_table(counts[0], sizeof(bs_model_block)), model_table(counts[1], sizeof(bs_model_weight)));
+    const uint64_t index = bs_add_u64(tables, model_table(counts[1], sizeof(uint64_t))); /* hashes, for a moment */
+    const uint64_t most = index > gguf.passing_bytes ? index : gguf.passing_bytes;
+    *bytes = bs_add_u64(bs_align_u64(sizeof(bs_model)), bs_add_u64(gguf.bytes, most));
+    return status;
+}
+
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
     bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
@@ -26116,21 +26183,139 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
  * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
 /* #include "model.h" */
 
-/* A model without a source, that messages call `where`: of a long path the end. NULL when it does not fit. */
+#include <errno.h>
+
+/* ------------------------------------------------------------------------------------------- bytes, ahead */
+
+/* For messages: of a long path the end. */
+static const char *model_where(const char *path)
+{
+    const size_t length = strlen(path), most = sizeof ((bs_model *)0)->where - 1;
+    return length > most ? path + length - most : path;
+}
+
+/* What opening takes of an arena that is aligned; 0 and an error when the header cannot be read. */
+static uint64_t model_need(const bs_source *source, const char *where, bs_error *error)
+{
+    uint64_t bytes;
+    if (bs_model_need(source, &bytes, error) == BS_OK)
+        return bytes;
+    bs_error_prefix(error, "%s: ", where);
+    return 0;
+}
+
+static size_t model_with_slack(uint64_t bytes, const char *where, bs_error *error)
+{
+    if (bytes == 0)
+        return 0;
+    if (bytes <= SIZE_MAX - BS_ALIGNMENT)
+        return (size_t)bytes + BS_ALIGNMENT;
+    bs_fail(error, BS_ERROR_LIMIT, "%s: the index of a model file takes more bytes than there can be", where); /* unreachable: 64 bits */
+    return 0;
+}
+
+/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read, what was
+ * said stays. */
+static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
+{
+    const uint64_t bytes = model_need(source, where, NULL);
+    if (bytes == 0)
+        return;
+    bs_fail_arena(error, arena, bytes, "the index of a model file");
+    bs_error_prefix(error, "%s: ", where);
+}
+
+static bs_source model_memory_source(const void *data, size_t bytes)
+{
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
+    return source;
+}
+
+size_t bs_model_memory_bytes(const void *data, size_t bytes, bs_error *error)
+{
+    if (!data) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_memory_bytes: the data is NULL");
+        return 0;
+    }
+    const bs_source source = model_memory_source(data, bytes);
+    return model_with_slack(model_need(&source, "memory", error), "memory", error);
+}
+
+size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error)
+{
+    if (!reader || !reader->read) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_reader_bytes: the reader or its read is NULL");
+        return 0;
+    }
+    const bs_source source = {NULL, *reader, reader->size};
+    return model_with_slack(model_need(&source, "reader", error), "reader", error);
+}
+
+/* A file that is open for its header alone. */
+typedef struct model_file {
+    const bs_platform *platform;
+    int64_t handle;
+} model_file;
+
+static int64_t model_header_read(void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    const model_file *file = user;
+    return file->platform->file_read(file->platform->user, file->handle, offset, buffer, bytes);
+}
+
+/* With what is tried before the index is read: a direct handle, where there is one. */
+static uint64_t model_with_probe(const bs_platform *p, uint64_t bytes)
+{
+    const uint64_t probed = bs_align_u64(sizeof(bs_model)) + 2 * BS_PROBE_BYTES;
+    return bytes && p->file_open_direct && probed > bytes ? probed : bytes;
+}
+
+/* errno says why where the platform is POSIX, and those who write another may set it. */
+static void model_fail_open(const char *path, bs_error *error)
+{
+    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "", errno ? strerror(errno) : "");
+}
+
+static bool model_opens_files(const bs_platform *p, const char *path)
+{
+    return p && p->file_open && p->file_read && p->file_close && path;
+}
+
+size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_error *error)
+{
+    model_file file = {platform ? platform : bs_platform_default(), -1};
+    if (!model_opens_files(file.platform, path)) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
+        return 0;
+    }
+    bs_source source = {NULL, {&file, model_header_read, 0, 1}, 0};
+    errno = 0;
+    file.handle = file.platform->file_open(file.platform->user, path, &source.size);
+    if (file.handle < 0) {
+        model_fail_open(path, error);
+        return 0;
+    }
+    const uint64_t bytes = model_need(&source, model_where(path), error);
+    file.platform->file_close(file.platform->user, file.handle);
+    return model_with_slack(model_with_probe(file.platform, bytes), model_where(path), error);
+}
+
+/* ------------------------------------------------------------------------------------------------- opening */
+
+/* A model without a source, that messages call `where`. NULL when it does not fit. */
 static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for %s is NULL", where);
         return NULL;
     }
-    const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
-        bs_fail_arena(error, arena, sizeof *model, "a model file");
+        bs_fail_arena(error, arena, sizeof *model, "the index of a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
-    memcpy(model->where, length > most ? where + length - most : where, length > most ? most : length);
+    memcpy(model->where, model_where(where), strlen(model_where(where)));
     model->stream_file = -1;
     model->stream_alignment = 1;
     return model;
@@ -26151,33 +26336,42 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
         status = bs_model_index(model, arena, error);
     if (bs_model_at_file(model, status, error) == BS_OK)
         return model;
-    bs_model_close(model);
     arena->used = mark;
+    if (status == BS_ERROR_ARENA)
+        model_ask(source, model->where, arena, error);
+    bs_model_close(model);
+    return NULL;
+}
+
+static bs_model *model_open(const bs_source *source, const char *where, bs_arena *arena, bs_error *error)
+{
+    const size_t mark = arena ? arena->used : 0;
+    bs_model *model = model_create(arena, where, error);
+    if (model)
+        return model_finish(model, source, arena, mark, error);
+    if (arena)
+        model_ask(source, where, arena, error);
     return NULL;
 }
 
 bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, bs_error *error)
 {
-    const size_t mark = arena ? arena->used : 0;
     if (!data) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
-    bs_model *model = model_create(arena, "memory", error);
-    return model ? model_finish(model, &source, arena, mark, error) : NULL;
+    const bs_source source = model_memory_source(data, bytes);
+    return model_open(&source, "memory", arena, error);
 }
 
 bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error)
 {
-    const size_t mark = arena ? arena->used : 0;
     if (!reader || !reader->read) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
     const bs_source source = {NULL, *reader, reader->size};
-    bs_model *model = model_create(arena, "reader", error);
-    return model ? model_finish(model, &source, arena, mark, error) : NULL;
+    return model_open(&source, "reader", arena, error);
 }
 
 static int64_t model_file_read(void *user, uint64_t offset, void *buffer, size_t bytes)
@@ -26218,19 +26412,26 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
-        !p->file_open || !p->file_read || !p->file_close || !path) {
+    if (!model_opens_files(p, path)) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
     bs_model *model = model_create(arena, path, error);
+    if (!model && arena) { /* all at once, in its own words when there is no such file */
+        const size_t bytes = bs_model_file_bytes(p, path, error);
+        if (bytes > 0) {
+            bs_fail_arena(error, arena, bytes - BS_ALIGNMENT, "the index of a model file");
+            bs_error_prefix(error, "%s: ", model_where(path));
+        }
+    }
     if (!model)
         return NULL;
     bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
+    errno = 0;
     model->file = p->file_open(p->user, path, &source.size);
     if (model->file < 0) {
         arena->used = mark;
-        bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
+        model_fail_open(path, error);
         return NULL;
     }
     model->platform = p;

@@ -91,7 +91,10 @@
  *
  * MEMORY   All memory is the caller's, in four arenas: persistent (graph, plan, resident weights, state),
  *   transient (activations), staging (storage reads), slots (weights that come and go). Sizes are known
- *   before anything runs: bs_graph_bytes for the graph and bs_plan_sizes for the rest. Nothing allocates.
+ *   before anything runs: bs_model_..._bytes for a model file, bs_graph_bytes and bs_plan_bytes for graph and plan, and
+ *   bs_plan_sizes for the rest. Nothing allocates. Arenas align what they are given: the ..._bytes calls count that, so
+ *   malloc(bs_graph_bytes(...)) will do, and so does a sum of them; to each figure of bs_plan_sizes BS_ALIGNMENT is to be added
+ *   where its memory is not aligned to that (malloc aligns to 16).
  *   Without streaming slots are empty, and staging is free again once the session is made. With it the caller chooses
  *   the slots, from the largest unit up, and staging (a piece for each reader) stays taken as long as the session.
  *
@@ -311,7 +314,8 @@ typedef struct bs_graph_desc {
     int32_t max_text_bytes; /* [32768] names, and parameters of nodes */
 } bs_graph_desc;
 
-size_t bs_graph_bytes(const bs_graph_desc *desc); /* desc may be NULL; 0 when out of range */
+/* Memory of any alignment. desc may be NULL; 0 when out of range. */
+size_t bs_graph_bytes(const bs_graph_desc *desc);
 /* Lives in `arena` (persistent). NULL when it does not fit. */
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
 /* The sticky error of building, BS_OK when there is none. Inside a block that is not ended: BS_ERROR_GRAPH, until it is. */
@@ -955,6 +959,8 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is
  * hostile: it is checked when opened, and the graph is rebuilt by the builder above with all its checks.
  *
+ *     size_t bytes = bs_model_file_bytes(NULL, "net.gguf", &error);     // 0 when it is no model file
+ *     bs_arena_init(&persistent, "persistent", malloc(bytes), bytes);
  *     bs_model *model = bs_model_open_file(&persistent, NULL, "net.gguf", &error);
  *     bs_graph_desc room = bs_model_graph_desc(model);
  *     bs_graph *graph = bs_graph_create(&persistent, &room);
@@ -976,9 +982,14 @@ typedef struct bs_reader {
 
 typedef struct bs_model bs_model;
 
+/* Bytes of `arena` that the calls below take at most (of memory of any alignment; a part of them is free again afterwards): what
+ * to lend before opening. They read the header, not the records. 0 on failure. */
+size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_error *error);
+size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error);
+size_t bs_model_memory_bytes(const void *data, size_t bytes, bs_error *error);
 /* Checks the file and keeps an index of it in `arena` (persistent): some 64 bytes a key, 96 a weight. NULL on failure,
- * and the arena is as it was. file: kept open until bs_model_close; platform NULL = the default; a second handle for
- * streaming is opened with the platform's file_open_direct where that works (8 KB of the arena serve to try it, and are
+ * and the arena is as it was; when it is too small, the error asks for all that opening takes.
+ * file: kept open until bs_model_close; platform NULL = the default; a second handle for streaming is opened with the platform's file_open_direct where that works (8 KB of the arena serve to try it, and are
  * free again afterwards; where they do not fit, streaming is buffered). reader: copied.
  * memory (an array in flash): any alignment; never copied, and weights are used in place where they can be; it must
  * outlive the model, as must everything that `user` and `platform` point to. */

@@ -34,7 +34,7 @@ static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    return graph_layout(desc, &l) ? (size_t)l.bytes : 0;
+    return graph_layout(desc, &l) ? (size_t)l.bytes + BS_ALIGNMENT : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)

@@ -398,6 +398,24 @@ static bs_status model_nodes(model_open *o)
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
+static uint64_t model_table(uint64_t count, size_t each)
+{
+    return bs_align_u64(bs_mul_u64(count > 0 ? count : 1, each)); /* as model_take */
+}
+
+bs_status bs_model_need(const bs_source *source, uint64_t *bytes, bs_error *error)
+{
+    static const char *const names[] = {"brainstorm.block.name", "brainstorm.weight.name"};
+    uint64_t counts[2];
+    bs_gguf_need gguf;
+    const bs_status status = bs_gguf_measure(source, names, counts, 2, &gguf, error);
+    const uint64_t tables = bs_add_u64(model_table(counts[0], sizeof(bs_model_block)), model_table(counts[1], sizeof(bs_model_weight)));
+    const uint64_t index = bs_add_u64(tables, model_table(counts[1], sizeof(uint64_t))); /* hashes, for a moment */
+    const uint64_t most = index > gguf.passing_bytes ? index : gguf.passing_bytes;
+    *bytes = bs_add_u64(bs_align_u64(sizeof(bs_model)), bs_add_u64(gguf.bytes, most));
+    return status;
+}
+
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
     bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,

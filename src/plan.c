@@ -46,7 +46,7 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
     plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
-    return (size_t)l.bytes;
+    return (size_t)l.bytes + BS_ALIGNMENT;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */

@@ -368,7 +368,7 @@ static bs_stream_facts replay_facts(replay *r)
 static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return bs_arena_take(a, (size_t)bs_mul_u64(count ? count : 1, bytes)); }
 
 /* What replay_carve takes. */
-size_t bs_replay_bytes(const bs_trace *t)
+static uint64_t replay_need(const bs_trace *t)
 {
     if (!t || !trace_is_sound(t, NULL))
         return 0;
@@ -378,7 +378,13 @@ size_t bs_replay_bytes(const bs_trace *t)
     uint64_t bytes = bs_align_u64(sizeof(replay)) + bs_align_u64(uses * sizeof(int32_t)) + bs_align_u64(uses * sizeof(uint64_t)) + bs_align_u64(bs_stream_bytes(&facts));
     for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
         bytes = bs_add_u64(bytes, bs_align_u64(units * unit_arrays[i]));
-    return (size_t)bytes;
+    return bytes;
+}
+
+size_t bs_replay_bytes(const bs_trace *trace)
+{
+    const uint64_t need = replay_need(trace);
+    return need ? (size_t)bs_add_u64(need, BS_ALIGNMENT) : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
@@ -428,7 +434,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     }
     if (!r || !replay_carve(r, workspace, &memory)) {
         workspace->used = mark;
-        return bs_fail_arena(error, workspace, bs_replay_bytes(trace), "a replay");
+        return bs_fail_arena(error, workspace, replay_need(trace), "a replay");
     }
     memset(result, 0, sizeof *result);
     oracle(r, r->before, result);

@@ -19,9 +19,16 @@ static void test_storage(void)
     bs_arena arena;
     const size_t bytes = bs_graph_bytes(NULL);
     bs_arena_init(&arena, "graph", graph_memory, bytes);
-    check(bs_graph_create(&arena, NULL) && arena.used == arena.size, "a graph takes what bs_graph_bytes says");
-    bs_arena_init(&arena, "graph", graph_memory, bytes - BS_ALIGNMENT);
+    check(bs_graph_create(&arena, NULL) && arena.used + BS_ALIGNMENT == arena.size, "a graph takes what bs_graph_bytes says, less what aligns it");
+    bs_arena_init(&arena, "graph", graph_memory, bytes - BS_ALIGNMENT - 1);
     check(!bs_graph_create(&arena, NULL) && arena.used == 0, "and is not made in less");
+    int32_t made = 0;
+    for (size_t skip = 0; skip < BS_ALIGNMENT; skip++) {
+        bs_arena_init(&arena, "graph", graph_memory + skip, bytes);
+        bs_graph *g = bs_graph_create(&arena, NULL);
+        made += g && (uint8_t *)g + bytes <= graph_memory + skip + bytes + BS_ALIGNMENT;
+    }
+    check(made == BS_ALIGNMENT, "memory of any alignment will do, malloc's among it");
     static const bs_graph_desc beyond[] = {
         {-1, 0, 0}, {0, -1, 0},           {0, 0, -1}, {(1 << 20) + 1, 0, 0}, {0, (1 << 20) + 1, 0},
         {0, 0, 63}, {0, 0, (1 << 28) + 1}};

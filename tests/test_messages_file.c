@@ -281,6 +281,22 @@ static void test_files(void)
     message_is(&error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
     bs_model_open_file(&arena, &platform, "none.gguf", &error);
     message_is(&error, BS_ERROR_IO, "the model file \"none.gguf\" cannot be opened");
+    bs_model_file_bytes(&without, "net.gguf", &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
+    bs_model_file_bytes(&platform, "none.gguf", &error);
+    message_is(&error, BS_ERROR_IO, "the model file \"none.gguf\" cannot be opened");
+    bs_model_reader_bytes(NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_model_reader_bytes: the reader or its read is NULL");
+    bs_model_memory_bytes(NULL, 4, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_model_memory_bytes: the data is NULL");
+    bs_model_open_file(&arena, NULL, "models/none.gguf", &error);
+    message_is(&error, BS_ERROR_IO, "the model file \"models/none.gguf\" cannot be opened: No such file or directory");
+    bs_model_open_file(&arena, NULL, "models", &error);
+    message_is(&error, BS_ERROR_IO, "the model file \"models\" cannot be opened: Is a directory");
+    bs_arena small;
+    bs_arena_init(&small, "small", arena_memory, 64);
+    bs_model_open_file(&small, NULL, "models/none.gguf", &error);
+    message_is(&error, BS_ERROR_IO, "the model file \"models/none.gguf\" cannot be opened: No such file or directory");
     bs_model_open_file(NULL, &platform, "net.gguf", &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for net.gguf is NULL");
     bs_model_open_memory(&arena, NULL, 4, &error);
@@ -302,15 +318,20 @@ static void test_files(void)
 static void test_rooms(void)
 {
     static const struct { size_t bytes; const char *text; } rooms[] = {
-        {0, "arena persistent: a model file needs 1344 bytes, 0 are free"},
-        {2048, "memory: arena persistent: the index of a GGUF file needs 1408 bytes, 704 are free"},
-        {3300, "memory: arena persistent: the index of a model file needs 512 bytes, 100 are free"},
+        {0, "memory: arena persistent: the index of a model file needs %d bytes, 0 are free"},
+        {2048, "memory: arena persistent: the index of a model file needs %d bytes, 2048 are free"},
+        {3300, "memory: arena persistent: the index of a model file needs %d bytes, 3300 are free"},
     };
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         tiny_begin(NOTHING);
         bs_arena_init(&arena, "persistent", arena_memory, rooms[i].bytes);
         open_memory();
-        message_is(&error, BS_ERROR_ARENA, rooms[i].text);
+        const int32_t needed = (int32_t)error.needed;
+        char text[160];
+        snprintf(text, sizeof text, rooms[i].text, needed);
+        message_is(&error, BS_ERROR_ARENA, text);
+        bs_arena_init(&arena, "persistent", arena_memory, (size_t)needed);
+        check(open_memory() != NULL, "what it asks for is enough: %d bytes", needed);
     }
 }
 

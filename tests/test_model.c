@@ -364,8 +364,63 @@ static void test_padding(void)
     }
 }
 
+/* What opening takes is told ahead, to the byte: that is enough, less is not, and the refusal asks for all of it at once. */
+static bool exact(const char *what, const char *path, const bs_reader *reader, const forge *f)
+{
+    static uint8_t memory[1 << 20];
+    bs_platform plain = *bs_platform_default();
+    plain.file_open_direct = NULL; /* nothing is tried in the arena */
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    const size_t bytes = path     ? bs_model_file_bytes(&plain, path, &error)
+                         : reader ? bs_model_reader_bytes(reader, &error)
+                                  : bs_model_memory_bytes(f->bytes, f->n, &error);
+    int32_t opened = 0, refused = 0, asked = 0;
+    for (size_t skip = 0; bytes > 0 && bytes + BS_ALIGNMENT <= sizeof memory && skip < BS_ALIGNMENT; skip += 16)
+        for (size_t less = 0; less < bytes; less += less < 256 ? BS_ALIGNMENT : bytes / 16 + 1) {
+            bs_arena arena;
+            bs_arena_init(&arena, "index", memory + skip, bytes - less);
+            const size_t aligned = arena.size;
+            bs_model *model = path     ? bs_model_open_file(&arena, &plain, path, &error)
+                              : reader ? bs_model_open_reader(&arena, reader, &error)
+                                       : bs_model_open_memory(&arena, f->bytes, f->n, &error);
+            const bool fits = aligned / BS_ALIGNMENT * BS_ALIGNMENT >= bytes - BS_ALIGNMENT;
+            opened += fits && model && arena.high_water == bytes - BS_ALIGNMENT;
+            opened -= fits;
+            refused += !fits && model;
+            asked += !fits && (error.status != BS_ERROR_ARENA || error.needed != bytes - BS_ALIGNMENT || error.available != aligned || arena.used != 0);
+            bs_model_close(model);
+        }
+    return check(bytes > 0 && opened == 0 && refused == 0 && asked == 0, "%s: %d bytes are enough, and less is not %s", what, (int)bytes, error.message);
+}
+
+static void test_bytes(void)
+{
+    static forge f;
+    tiny_write(&f, (extra)0);
+    const bs_reader reader = {.user = &f, .read = read_forge, .size = f.n};
+    exact("memory", NULL, NULL, &f);
+    exact("a reader", NULL, &reader, &f);
+    exact("models/sr2x.gguf", "models/sr2x.gguf", NULL, &f);
+    exact("models/sr2x_video.gguf", "models/sr2x_video.gguf", NULL, &f);
+    exact("models/moe_text.gguf", "models/moe_text.gguf", NULL, &f);
+    padded_write(&f, &(padded){"conv2d", 1, 0, NOT_STORED, 8});
+    exact("a file without weights", NULL, NULL, &f);
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    check(bs_model_memory_bytes("GGUX", 4, &error) == 0 && error.status == BS_ERROR_FORMAT, "what is no model: %s", error.message);
+    bs_arena arena;
+    static uint8_t memory[1 << 16];
+    const size_t bytes = bs_model_file_bytes(NULL, "models/sr2x.gguf", &error);
+    bs_arena_init(&arena, "index", memory + 16, bytes);
+    bs_model *model = bs_model_open_file(&arena, NULL, "models/sr2x.gguf", &error);
+    bs_model_facts facts;
+    bs_model_facts_get(model, &facts);
+    check(model && arena.high_water <= bytes, "by the default platform too, and there is room to try a direct read (%s)", facts.direct ? "it works" : "not here");
+    bs_model_close(model);
+}
+
 int main(void)
 {
+    test_bytes();
     test_padding();
     test_same_as_by_hand();
     test_codes();

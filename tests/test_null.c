@@ -247,6 +247,9 @@ static void rows_of_models(void)
     tiny_begin((extra)0);
     bs_model *model = bs_model_open_memory(&arena, file.bytes, file.n, &error);
     check(model != NULL, "a model is there: %s", error.message);
+    ROW(bs_model_file_bytes, bs_model_file_bytes(NULL, NULL, NULL) == 0 && bs_model_file_bytes(NULL, "models", NULL) == 0);
+    ROW(bs_model_reader_bytes, bs_model_reader_bytes(NULL, NULL) == 0 && bs_model_reader_bytes(&(bs_reader){.size = 4}, NULL) == 0);
+    ROW(bs_model_memory_bytes, bs_model_memory_bytes(NULL, 4, NULL) == 0 && bs_model_memory_bytes(file.bytes, file.n, NULL) > 0);
     ROW(bs_model_open_file, !bs_model_open_file(&arena, NULL, NULL, NULL) && !bs_model_open_file(NULL, NULL, "x", NULL));
     ROW(bs_model_open_reader, !bs_model_open_reader(&arena, NULL, NULL) && !bs_model_open_reader(NULL, &(bs_reader){.size = 4}, NULL));
     ROW(bs_model_open_memory, !bs_model_open_memory(&arena, NULL, 4, NULL) && !bs_model_open_memory(NULL, file.bytes, file.n, NULL));
