@@ -111,8 +111,14 @@
  *   weights stays open until bs_session_close, and is called by them. bs_session_stream_stats and
  *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
- * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router, 2^30 cells a domain. Little-endian hosts. Segments do not nest, and what
- *   works across their rows (attention, reductions) stands outside routers: gather first.
+ * LIMITS   Little-endian hosts. Segments do not nest, and what works across their rows (attention, reductions) stands outside
+ *   routers: gather first. What is beyond a number below is refused with a message that names it, before anything runs.
+ *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for them
+ *     an op         operands 8, margin around a cell 2^20 pixels; fields: as the message says
+ *     a graph       nodes 2^20, values 2^20, text 2^28 bytes (bs_graph_desc; of a gather each path is an operand, and a graph has
+ *                   four a node); routers 63, paths 64, blocks 127, domains 511, dimensions that differ 512, names 63 bytes
+ *     a plan        regions 128, parts of them 512, bytes of an arena 2^46, threads 64, lanes 8, forces 16
+ *     a model file  nodes 8192, operands 65536, weights 8192, symbols 64, keys 512, tensors 1024, weight names 95 bytes
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H

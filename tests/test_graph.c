@@ -3,6 +3,10 @@
 #include "check.h"
 #include "graph.h"
 #include "op.h"
+#include "gguf.h"
+#include "model.h"
+#include "plan.h"
+#include "platform.h"
 #include "structure.h"
 
 static _Alignas(64) uint8_t graph_memory[4 << 20];
@@ -186,8 +190,55 @@ static void test_blocks(void)
     check(ok, "nodes belong to the block that is open when they are built");
 }
 
+/* The header's table of limits says what the code goes by. */
+static void test_limits_told(void)
+{
+    static const struct {
+        const char *row, *what;
+        uint64_t is;
+    } limits[] = {
+        {"a value", "rank", BS_MAX_RANK},
+        {"an op", "operands", BS_MAX_OPERANDS},
+        {"a graph", "routers", BS_MAX_ROUTERS - 1},
+        {"a graph", "paths", BS_MAX_PATHS},
+        {"a graph", "blocks", BS_MAX_BLOCKS - 1},
+        {"a graph", "domains", BS_MAX_DOMAINS - 1},
+        {"a graph", "differ", BS_MAX_DIMS},
+        {"a graph", "names", BS_MAX_NAME - 1},
+        {"a plan", "regions", BS_MAX_REGIONS},
+        {"a plan", "parts of them", BS_MAX_PARTS},
+        {"a plan", "threads", BS_MAX_THREADS},
+        {"a plan", "lanes", BS_MAX_LANES},
+        {"a plan", "forces", BS_MAX_FORCES},
+        {"a model file", "nodes", BS_MODEL_MAX_NODES},
+        {"a model file", "operands", BS_MODEL_MAX_OPERANDS},
+        {"a model file", "weights", BS_MODEL_MAX_WEIGHTS},
+        {"a model file", "symbols", BS_MODEL_MAX_SYMBOLS},
+        {"a model file", "keys", BS_GGUF_MAX_KEYS},
+        {"a model file", "tensors", BS_GGUF_MAX_TENSORS},
+        {"a model file", "weight names", BS_MAX_WEIGHT_NAME - 1},
+    };
+    static char text[1 << 18];
+    FILE *file = fopen("brainstorm.h", "rb");
+    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    const char *table = n ? strstr(text, "LIMITS") : NULL;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char row[40], what[40];
+        unsigned long long told = 0;
+        snprintf(row, sizeof row, "\n *     %s ", limits[i].row);
+        snprintf(what, sizeof what, " %s ", limits[i].what);
+        const char *at = table ? strstr(table, row) : NULL;
+        at = at ? strstr(at, what) : NULL;
+        check(at && sscanf(at + strlen(what), "%llu", &told) == 1 && told == limits[i].is, "the header says %llu for %s of %s, it is %llu", told,
+              limits[i].what, limits[i].row, (unsigned long long)limits[i].is);
+    }
+}
+
 int main(void)
 {
+    test_limits_told();
     test_storage();
     test_symbols();
     test_no_graph();
