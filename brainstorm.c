@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8577847fb01e2489cdf3cdc356ccdd931e4829fa3f07056d86ac188aac1f095b
+ * sha256 of the parts: d378fbedfd52c7b8aa82e2b731de731115c780cccc660eab5056a8cb337f49bc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -26343,7 +26343,7 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
     return NULL;
 }
 
-static bs_model *model_open(const bs_source *source, const char *where, bs_arena *arena, bs_error *error)
+static bs_model *model_from(const bs_source *source, const char *where, bs_arena *arena, bs_error *error)
 {
     const size_t mark = arena ? arena->used : 0;
     bs_model *model = model_create(arena, where, error);
@@ -26361,7 +26361,7 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
         return NULL;
     }
     const bs_source source = model_memory_source(data, bytes);
-    return model_open(&source, "memory", arena, error);
+    return model_from(&source, "memory", arena, error);
 }
 
 bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error)
@@ -26371,7 +26371,7 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
         return NULL;
     }
     const bs_source source = {NULL, *reader, reader->size};
-    return model_open(&source, "reader", arena, error);
+    return model_from(&source, "reader", arena, error);
 }
 
 static int64_t model_file_read(void *user, uint64_t offset, void *buffer, size_t bytes)

@@ -163,7 +163,7 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
     return NULL;
 }
 
-static bs_model *model_open(const bs_source *source, const char *where, bs_arena *arena, bs_error *error)
+static bs_model *model_from(const bs_source *source, const char *where, bs_arena *arena, bs_error *error)
 {
     const size_t mark = arena ? arena->used : 0;
     bs_model *model = model_create(arena, where, error);
@@ -181,7 +181,7 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
         return NULL;
     }
     const bs_source source = model_memory_source(data, bytes);
-    return model_open(&source, "memory", arena, error);
+    return model_from(&source, "memory", arena, error);
 }
 
 bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error)
@@ -191,7 +191,7 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
         return NULL;
     }
     const bs_source source = {NULL, *reader, reader->size};
-    return model_open(&source, "reader", arena, error);
+    return model_from(&source, "reader", arena, error);
 }
 
 static int64_t model_file_read(void *user, uint64_t offset, void *buffer, size_t bytes)
