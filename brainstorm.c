@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2e51db84a3707372970b6efe93409b1948b01c0939e89ac03e4afb166653fe71
+ * sha256 of the parts: 5eacc3435775d658c4881137808fcf979981a7f6f8c1a70f56c8ab8c2aeacdde
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10,6 +10,24 @@
 #if BS_VERSION_MAJOR != 0 || BS_VERSION_MINOR != 1 || BS_VERSION_PATCH != 0
 #error "brainstorm.h and brainstorm.c are of different versions"
 #endif
+
+/* ==== begin src/exact_math.h ================================================================== */
+/* exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+ *
+ * Owns:      the refusal, for every part: base.h and kernels/tier.h include it, and one of them stands in each.
+ * Relies on: nothing but what compilers define.
+ * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
+ *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
+#ifndef BS_EXACT_MATH_H
+#define BS_EXACT_MATH_H
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
+#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass its checks, and sums would change their order"
+#endif
+
+#endif
+/* ==== end src/exact_math.h ==================================================================== */
 
 /* ==== begin src/bytes.h ======================================================================= */
 /* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
@@ -139,6 +157,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 
 /* #include "brainstorm.h" */
 /* #include "bytes.h" */
+/* #include "exact_math.h" */
 
 #include <math.h>
 #include <stdarg.h>
@@ -209,6 +228,8 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
 /* And where no arena is at hand: the room of that name has so many bytes left. */
@@ -294,6 +315,17 @@ const char *bs_status_text(bs_status status)
     return "unknown status";
 }
 
+bool bs_status_is_known(int32_t number)
+{
+    switch (number) {
+#define BS_STATUS_KNOWN(name, number, text) case number:
+        BS_STATUS_LIST(BS_STATUS_KNOWN)
+#undef BS_STATUS_KNOWN
+        return true;
+    }
+    return false;
+}
+
 int32_t bs_version(void)
 {
     return BS_VERSION;
@@ -367,6 +399,8 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed,
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
     const size_t slack = memory ? bs_to_aligned(memory, BS_ALIGNMENT) : 0;
+    if (!arena)
+        return;
     memset(arena, 0, sizeof *arena);
     arena->name = name;
     if (!memory || bytes < slack)
@@ -377,6 +411,8 @@ void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes
 
 void *bs_arena_take(bs_arena *arena, size_t bytes)
 {
+    if (!arena)
+        return NULL;
     const bs_bytes end = bs_bytes_add(bs_bytes_of(arena->used), bs_bytes_align(bs_bytes_of(bytes)));
     uint8_t *memory = arena->base ? arena->base + arena->used : NULL;
     if (!memory || !bs_bytes_fit(end, arena->size, &arena->used))
@@ -758,12 +794,13 @@ enum { posix_direct = 0 };
 
 static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
-    struct stat info;
+    struct stat info = {0};
     const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
         close(file);
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL; /* of a pipe or a device the size is not known */
         return -1;
     }
     *size_bytes = (uint64_t)info.st_size;
@@ -991,6 +1028,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 #define BS_KERNELS_TIER_H
 
 /* #include "brainstorm.h" */
+/* #include "exact_math.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -8110,6 +8148,8 @@ struct bs_graph {
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
  * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
@@ -8270,6 +8310,8 @@ typedef struct bs_op {
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
@@ -8319,6 +8361,12 @@ static inline ptrdiff_t bs_aligned_floats(int32_t n)
 {
     const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
     return (n + line - 1) / line * line;
+}
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
 }
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
@@ -8387,7 +8435,7 @@ size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
     size_t bytes = 0;
-    return graph_layout(desc, &l) && bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
@@ -8452,14 +8500,22 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
     return false;
 }
 
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error)
+{
+    if (graph->status != BS_OK && error)
+        *error = graph->error;
+    return graph->status;
+}
+
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
-    if (graph->status != BS_OK && error)
-        *error = graph->error;
-    return graph->status;
+    if (graph->status == BS_OK && graph->current_block != 0)
+        return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
+                       graph->text + graph->blocks[graph->current_block].name);
+    return bs_graph_failure(graph, error);
 }
 
 /* --------------------------------------------------------------------------------------------------- text */
@@ -8959,6 +9015,10 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same with a value known to be sound, for kernels. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
 /* A field of a descriptor within low .. high. */
+/* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+/* Before op set 3 `pad` alone said it. */
+void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding);
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */
@@ -9084,6 +9144,21 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     char shape[96];
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
                          bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
+}
+
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most)
+{
+    if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
+        return false;
+    if (padding != BS_PAD_EXPLICIT && pad != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT", pad);
+    return bs_infer_field(infer, "pad", pad, 0, most);
+}
+
+void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding)
+{
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad != 0)
+        *padding = BS_PAD_EXPLICIT;
 }
 
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
@@ -9977,7 +10052,19 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
 static const bs_field conv2d_fields[] = {
     {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
     {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+/* Before op set 3 a pad of -1 was none. */
+static void conv2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[5], *padding = &fields[12];
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad == -1) {
+        *padding = BS_PAD_VALID;
+        *pad = 0;
+    }
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 /* The descriptor with every default filled in. */
 typedef struct conv2d_form {
@@ -9990,8 +10077,8 @@ static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
     const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
     const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
     const int32_t stride = bs_or_default(desc->stride, 1);
-    const int32_t pad_h = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kh - 1) / 2);
-    const int32_t pad_w = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kw - 1) / 2);
+    const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
+    const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
     const conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
                               {kh, kw, stride, pad_h, pad_w, dilation}};
@@ -10014,7 +10101,7 @@ static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
            bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
            bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
            bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
-           bs_infer_field(infer, "pad", desc->pad, BS_PAD_VALID, 1 << 15) &&
+           bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) &&
            bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
            bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
 }
@@ -10278,6 +10365,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                             .params_bytes = sizeof(bs_conv2d_desc),
                             BS_FIELDS(conv2d_fields),
+                            .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,
@@ -10455,7 +10543,10 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 static const bs_field deconv2d_fields[] = {
     {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
     {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, &fields[3], &fields[8]); }
 
 typedef struct deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;
@@ -10481,7 +10572,7 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
     return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
            bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_field(infer, "pad", desc->pad, 0, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
 
@@ -10765,6 +10856,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               .params_bytes = sizeof(bs_deconv2d_desc),
                               BS_FIELDS(deconv2d_fields),
+                              .upgrade = deconv2d_upgrade,
                               .infer = deconv2d_infer,
                               .halo = deconv2d_halo,
                               .flops = deconv2d_flops,
@@ -12402,7 +12494,16 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 /* #include "ops/common.h" */
 
 static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"stride", 'i'},
-                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}};
+                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}, {"padding", 'i'}};
+
+/* Before op set 3 a global pool looked at no pad. */
+static void pool2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[3], *padding = &fields[6];
+    if (opset < 3 && fields[4] != 0)
+        *pad = 0;
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 static bs_window pool2d_window(const bs_pool2d_desc *desc)
 {
@@ -12417,11 +12518,12 @@ static bool pool2d_infer(bs_infer *infer)
     const bs_window window = pool2d_window(desc);
     if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) ||
         !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
-        !bs_infer_field(infer, "stride", desc->stride, 0, 255) || !bs_infer_dtype(infer, 0, BS_F32) ||
+        !bs_infer_field(infer, "stride", desc->stride, 0, 255) ||
+        !bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
         !bs_infer_rank(infer, 0, 3, 3))
         return false;
     if (!desc->global)
-        return bs_infer_field(infer, "pad", desc->pad, 0, window.kernel_h / 2) && bs_infer_window(infer, &window);
+        return bs_infer_window(infer, &window);
     infer->out[0].rank = 1;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -12568,6 +12670,7 @@ const bs_op bs_op_pool2d = {.name = "pool2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             .params_bytes = sizeof(bs_pool2d_desc),
                             BS_FIELDS(pool2d_fields),
+                            .upgrade = pool2d_upgrade,
                             .infer = pool2d_infer,
                             .halo = pool2d_halo,
                             .flops = pool2d_flops,
@@ -14775,8 +14878,8 @@ static void describe_params(const bs_node *node, const bs_op *op, describe_text 
 
 size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, bytes, 0};
-    if (bytes > 0)
+    describe_text t = {text, text ? bytes : 0, 0};
+    if (t.bytes > 0)
         text[0] = 0;
     if (!graph || index < 1 || index >= graph->n_nodes)
         return 0;
@@ -14792,9 +14895,9 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
 
 size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, bytes, 0};
+    describe_text t = {text, text ? bytes : 0, 0};
     const bs_op *op = bs_op_get(index);
-    if (bytes > 0)
+    if (t.bytes > 0)
         text[0] = 0;
     if (!op)
         return 0;
@@ -15032,7 +15135,8 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
     const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
-    return weights;
+    const bs_weights none = {.user = NULL};
+    return table ? weights : none;
 }
 /* ==== end src/weights.c ======================================================================= */
 
@@ -15340,6 +15444,13 @@ typedef struct bs_gguf {
  * After a failure the arena is as it was. */
 bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
+/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are read.
+ * counts: how many elements the arrays of these names have. */
+typedef struct bs_gguf_need {
+    bs_bytes bytes, passing_bytes;
+} bs_gguf_need;
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error);
+
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
 /* The same, refused when it is of another type, or required and missing. */
@@ -15386,7 +15497,7 @@ static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t eac
     const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
     void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
     if (!memory)
-        *status = bs_fail_arena(p->error, arena, bytes, "the index of a GGUF file");
+        *status = bs_fail_arena(p->error, arena, bytes, "the index of a model file");
     return memory;
 }
 
@@ -15476,7 +15587,9 @@ static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *h
         return bs_cursor_fail(&p->cursor, p->error, "its name");
     if (!p->name[0])
         return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
-    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    *hash = bs_name_hash(p->name, strlen(p->name));
+    if (p->hashes)
+        p->hashes[p->index] = *hash;
     return BS_OK;
 }
 
@@ -15692,6 +15805,37 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
         status = gguf_body(&pass, arena);
     if (status != BS_OK)
         arena->used = mark;
+    return status;
+}
+
+static bs_bytes gguf_table(uint64_t count, size_t each)
+{
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)); /* as gguf_take: never nothing */
+    return bs_bytes_align(bs_bytes_max(bytes, bs_bytes_of(1)));
+}
+
+/* The same pass without an index: it keeps one key at a time. */
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
+{
+    bs_gguf gguf;
+    gguf_pass pass;
+    memset(&gguf, 0, sizeof gguf);
+    memset(&pass, 0, sizeof pass);
+    memset(counts, 0, (size_t)n * sizeof *counts);
+    gguf.source = *source;
+    pass.gguf = &gguf;
+    pass.error = error;
+    bs_cursor_init(&pass.cursor, &gguf.source, bs_bytes_of(0), source->size);
+    bs_status status = gguf_header(&pass);
+    for (pass.index = 0; status == BS_OK && pass.index < gguf.n_keys; pass.index++) {
+        bs_gguf_key key;
+        status = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
+        for (int32_t i = 0; status == BS_OK && key.is_array && i < n; i++)
+            if (strcmp(pass.name, names[i]) == 0)
+                counts[i] = key.count;
+    }
+    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
+    need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
     return status;
 }
 
@@ -16494,11 +16638,18 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader) { return &reader->tables; }
 
-void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts) { *facts = profile->facts; }
+void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts)
+{
+    if (!facts)
+        return;
+    memset(facts, 0, sizeof *facts);
+    if (profile)
+        *facts = profile->facts;
+}
 
 bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts)
 {
-    if (router < 1 || router > profile->facts.routers)
+    if (!profile || !facts || router < 1 || router > profile->facts.routers)
         return BS_ERROR_ARGUMENT;
     const bs_profile_file_router *r = &profile->tables.routers[router - 1];
     memcpy(facts->name, r->name, sizeof facts->name);
@@ -16508,7 +16659,7 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes)
 {
-    if (unit < 0 || unit >= profile->facts.units)
+    if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
         return BS_ERROR_ARGUMENT;
     const bs_trace_unit *u = &profile->tables.units[unit];
     memcpy(facts->name, u->name, sizeof facts->name);
@@ -16522,7 +16673,7 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
 
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= profile->facts.stages)
+    if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &profile->tables.stages[stage];
     facts->router = s->router;
@@ -16576,7 +16727,10 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error)
 {
     bs_profile_reader *r = profile;
-    memset(error, 0, sizeof *error);
+    if (error)
+        memset(error, 0, sizeof *error);
+    if (!r || !event)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_profile_next: the profile or the event is NULL");
     while (r->next < r->facts.events) {
         if (!fill_window(r, error))
             return false;
@@ -16594,7 +16748,11 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
     return false;
 }
 
-void bs_profile_rewind(bs_profile_reader *profile) { profile->next = 0; }
+void bs_profile_rewind(bs_profile_reader *profile)
+{
+    if (profile)
+        profile->next = 0;
+}
 /* ==== end src/profile_read.c ================================================================== */
 
 /* ==== begin src/profile_trace.c =============================================================== */
@@ -16865,6 +17023,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     bs_error here = {BS_OK, NULL, 0, 0, ""};
     trace_maker counted, filled;
     const size_t used = arena ? arena->used : 0;
+    if (!trace)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_trace_load: the trace is NULL");
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
@@ -18477,7 +18637,7 @@ static bs_bytes replay_bytes(const bs_trace *t)
 size_t bs_replay_bytes(const bs_trace *t)
 {
     size_t bytes = 0;
-    return t && trace_is_sound(t, NULL) && bs_bytes_fit(replay_bytes(t), SIZE_MAX, &bytes) ? bytes : 0;
+    return t && trace_is_sound(t, NULL) && bs_bytes_fit(bs_bytes_add(replay_bytes(t), bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
@@ -18514,6 +18674,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     const bs_status sound = replay_check(trace, desc, error);
     if (sound != BS_OK)
         return sound;
+    if (!workspace || !result)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the workspace or the result is NULL");
     const size_t mark = workspace->used;
     void *memory = NULL;
     replay *r = replay_take(workspace, 1, sizeof *r);
@@ -18596,7 +18758,7 @@ typedef struct bs_instr {
     int32_t value, target;
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
-    int32_t time;
+    int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
@@ -18638,6 +18800,7 @@ typedef struct bs_plan_unit {
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
+#define BS_TIME_END (INT32_MAX / 2)
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
@@ -19755,6 +19918,11 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
 
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 {
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
     const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
                               bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
@@ -19762,7 +19930,7 @@ void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 
 bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
 {
-    if (unit < 0 || unit >= plan->n_units - 1)
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
         return BS_ERROR_ARGUMENT;
     const bs_plan_unit *u = &plan->units[unit + 1];
     const bs_domain *domain = &plan->graph->domains[u->domain];
@@ -19776,7 +19944,7 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
 
 bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= plan->n_stages)
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &plan->stages[stage];
     facts->router = s->router;
@@ -20880,7 +21048,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
     i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
-    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
+    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)
@@ -21655,10 +21823,10 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
     size_t bytes = 0;
-    if (!graph || graph->status != BS_OK)
+    if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
     plan_layout_make(graph, desc, &l);
-    return bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
+    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -21918,10 +22086,13 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 {
     const bs_node *node = &p->graph->nodes[i->node];
     const char *name = bs_node_name(node);
+    char time[16] = "end";
+    if (i->time < BS_TIME_END)
+        snprintf(time, sizeof time, "t%d", i->time);
     if (i->kind == BS_INSTR_REGION)
-        say(r, "%s[t%d] region %d: tiles of domain %d\n", indent, i->time, i->node, i->domain);
+        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
     else
-        say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
         say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
             i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
@@ -21960,8 +22131,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 {
-    report r = {text, bytes, 0};
+    report r = {text, text ? bytes : 0, 0};
     bs_sizes sizes;
+    if (r.bytes > 0)
+        text[0] = 0;
+    if (!plan)
+        return 0;
     bs_plan_sizes(plan, &sizes);
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
         (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
@@ -21976,8 +22151,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         if (plan->instrs[i].kind == BS_INSTR_REGION)
             say_region(&r, plan, plan->instrs[i].node);
     }
-    if (bytes > 0 && r.used >= bytes)
-        text[bytes - 1] = 0;
+    if (r.bytes > 0 && r.used >= r.bytes)
+        text[r.bytes - 1] = 0;
     return r.used;
 }
 /* ==== end src/plan.c ========================================================================== */
@@ -23765,17 +23940,18 @@ static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool o
     return next;
 }
 
-/* The choice with the largest gate among those whose path gives something; of equal ones the lower path; -1 none. */
+/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none: another
+ * one's row is not what was selected. */
 static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
 {
     int32_t best = -1;
     for (int32_t at = row * d->per_row; at < (row + 1) * d->per_row; at++) {
-        if (d->inverse[at] < 0 || in[d->chosen[at]] == 0)
+        if (d->inverse[at] < 0)
             continue;
         if (best < 0 || d->gates[at] > d->gates[best] || (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
             best = at;
     }
-    return best;
+    return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
 }
 
 /* What the paths of a row give, or `residual` where none does. */
@@ -24214,7 +24390,10 @@ static bs_status decide_callback(const routing *r)
     if (status != BS_OK)
         return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    if (!bs_status_is_known(answer))
+        return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
+    status = (bs_status)answer;
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] != -1)
@@ -25243,6 +25422,11 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
     bs_carver c = {NULL, {0}};
+    if (!sizes)
+        return;
+    memset(sizes, 0, sizeof *sizes);
+    if (!plan)
+        return;
     bs_carve(&c, 1, sizeof(bs_session));
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
@@ -25642,6 +25826,56 @@ static void session_leave(bs_session *session)
     (void)session;
 }
 
+/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That refuses a few
+ * layouts whose elements interleave without meeting, which nobody has. */
+static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
+{
+    int32_t order[BS_MAX_RANK], n = 0;
+    uint64_t step[BS_MAX_RANK], reach = 0;
+    for (int32_t i = 0; i < b->rank; i++) {
+        step[i] = b->stride[i] < 0 ? 0 - (uint64_t)b->stride[i] : (uint64_t)b->stride[i];
+        int32_t at = n++;
+        for (; at > 0 && step[order[at - 1]] > step[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t i = order[k];
+        if (b->dim[i] == 1)
+            continue;
+        if (written && step[i] <= reach)
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, either way",
+                           name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+        reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
+    }
+    if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its strides reach beyond all memory", name);
+    return BS_OK;
+}
+
+#if defined(BS_DEBUG)
+/* From the first byte that strides reach to the end of the last. */
+static const uint8_t *buffer_extent(const bs_buffer *b, uint64_t *bytes)
+{
+    int64_t low = 0, high = 1;
+    for (int32_t i = 0; i < b->rank; i++) {
+        const int64_t reach = b->stride[i] * (b->dim[i] - 1);
+        low += reach < 0 ? reach : 0;
+        high += reach > 0 ? reach : 0;
+    }
+    const int64_t each = (int64_t)bs_dtype_bytes(b->dtype);
+    *bytes = (uint64_t)((high - low) * each);
+    return (const uint8_t *)b->data + low * each;
+}
+
+static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
+{
+    uint64_t bytes;
+    const uint8_t *first = buffer_extent(b, &bytes);
+    return bs_disjoint(first, bytes, session->transient, session->plan->transient_bytes);
+}
+#endif
+
 static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
@@ -25660,14 +25894,16 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s", name, i, (long long)b.dim[i],
-                           bs_dim_text(session->graph, v->dims[i], text, sizeof text));
+            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i, (long long)b.dim[i],
+                           fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
-                               bs_bytes_figure(session->plan->transient_bytes)));
+    const bs_status status = check_strides(&b, name, !bs_node_is(&session->graph->nodes[n], &bs_op_input), error);
+    if (status != BS_OK)
+        return status;
+    BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
     return BS_OK;
 }
@@ -26027,12 +26263,17 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
-    if (session && stats)
+    if (!stats)
+        return;
+    memset(stats, 0, sizeof *stats);
+    if (session)
         *stats = session->stats;
 }
 
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 {
+    if (!stats)
+        return;
     memset(stats, 0, sizeof *stats);
     if (session && session->store.plan)
         bs_store_stats(&session->store, stats);
@@ -26040,6 +26281,8 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 
 bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
 {
+    if (!prediction)
+        return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
     if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
@@ -26212,6 +26455,8 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
+/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be read. */
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 
@@ -26490,7 +26735,7 @@ static bs_status replay_open_block(model_replay *r)
         return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
-    return bs_graph_check(r->graph, r->error);
+    return bs_graph_failure(r->graph, r->error);
 }
 
 /* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
@@ -26513,11 +26758,13 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
     if (node->block != r->graph->current_block)
         return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
                        r->graph->current_block);
+    if (bs_op_get(node->op)->upgrade)
+        bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    bs_graph_check(r->graph, r->error);
+    bs_graph_failure(r->graph, r->error);
     bs_error_prefix(r->error, "node %d: ", index);
     return r->graph->status;
 }
@@ -26638,6 +26885,8 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
                        model->where, (unsigned)model->version, BS_MODEL_VERSION);
@@ -26796,6 +27045,8 @@ static bs_status check_block(const bs_model *model, int32_t index, bs_error *err
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
     for (int32_t i = 0; i < model->n_blocks; i++) {
         const bs_status status = check_block(model, i, error);
         if (status != BS_OK) {
@@ -26873,6 +27124,9 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_model_weights(const bs_model *model)
 {
+    const bs_weights none = {.user = NULL};
+    if (!model)
+        return none;
     bs_weights weights = {.user = model, .find = model_weight_find, .read = model_weight_load, .map = model_weight_map};
     bs_model_stream_source(model, &weights);
     return weights;
@@ -26883,7 +27137,11 @@ bs_weights bs_model_weights(const bs_model *model)
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     bs_bytes weights = bs_bytes_of(0);
+    if (!facts)
+        return;
     memset(facts, 0, sizeof *facts);
+    if (!model)
+        return;
     memcpy(facts->name, model->name, sizeof facts->name);
     facts->version = (int32_t)model->version;
     facts->opset = (int32_t)model->opset;
@@ -26904,6 +27162,9 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
+    const bs_graph_desc none = {.max_nodes = 0};
+    if (!model)
+        return none;
     const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
     /* extents are not counted: most nodes make none that is new */
     const bs_graph_desc desc = {.max_nodes = model->n_nodes,
@@ -26919,6 +27180,8 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
 
 bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts)
 {
+    if (!model || !facts)
+        return BS_ERROR_ARGUMENT;
     memset(facts, 0, sizeof *facts);
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
@@ -26934,10 +27197,11 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
 {
-    if (index < 0 || index >= model->n_weights)
+    if (!model || index < 0 || index >= model->n_weights)
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[index];
-    model_weight_info(w, index, info);
+    if (info)
+        model_weight_info(w, index, info);
     if (block)
         *block = w->block;
     if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
@@ -27376,6 +27640,25 @@ static bs_status model_nodes(model_open *o)
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
+static bs_bytes model_table(uint64_t count, size_t each)
+{
+    return bs_bytes_align(bs_bytes_product(bs_bytes_of(count > 0 ? count : 1), bs_bytes_of(each))); /* as model_take */
+}
+
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error)
+{
+    static const char *const names[] = {"brainstorm.symbol.name", "brainstorm.block.name", "brainstorm.weight.name"};
+    static const size_t each[] = {sizeof(bs_model_symbol), sizeof(bs_model_block), sizeof(bs_model_weight)};
+    uint64_t counts[3];
+    bs_gguf_need gguf;
+    bs_bytes index = bs_bytes_of(0);
+    const bs_status status = bs_gguf_measure(source, names, counts, 3, &gguf, error);
+    for (int32_t i = 0; i < 3; i++)
+        index = bs_bytes_add(index, model_table(counts[i], each[i]));
+    *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
+    return status;
+}
+
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
     bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
@@ -27394,21 +27677,141 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
  * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
 /* #include "model.h" */
 
-/* A model without a source, that messages call `where`: of a long path the end. NULL when it does not fit. */
+#include <errno.h>
+
+/* ------------------------------------------------------------------------------------------- bytes, ahead */
+
+/* For messages: of a long path the end. */
+static const char *model_where(const char *path)
+{
+    const size_t length = strlen(path), most = sizeof ((bs_model *)0)->where - 1;
+    return length > most ? path + length - most : path;
+}
+
+/* What opening takes of an arena that is aligned; 0 and an error when the header cannot be read. */
+static bs_bytes model_need(const bs_source *source, const char *where, bs_error *error)
+{
+    bs_bytes bytes;
+    if (bs_model_need(source, &bytes, error) == BS_OK)
+        return bytes;
+    bs_error_prefix(error, "%s: ", where);
+    return bs_bytes_of(0);
+}
+
+static size_t model_with_slack(bs_bytes bytes, const char *where, bs_error *error)
+{
+    size_t all = 0;
+    if (!bs_bytes_any(bytes))
+        return 0;
+    if (bs_bytes_fit(bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &all))
+        return all;
+    bs_fail(error, BS_ERROR_LIMIT, "%s: the index of a model file takes more bytes than there can be", where); /* unreachable: 64 bits */
+    return 0;
+}
+
+/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read, what was
+ * said stays. */
+static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
+{
+    const bs_bytes bytes = model_need(source, where, NULL);
+    if (!bs_bytes_any(bytes))
+        return;
+    bs_fail_arena(error, arena, bytes, "the index of a model file");
+    bs_error_prefix(error, "%s: ", where);
+}
+
+static bs_source model_memory_source(const void *data, size_t bytes)
+{
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bs_bytes_of(bytes)};
+    return source;
+}
+
+size_t bs_model_memory_bytes(const void *data, size_t bytes, bs_error *error)
+{
+    if (!data) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_memory_bytes: the data is NULL");
+        return 0;
+    }
+    const bs_source source = model_memory_source(data, bytes);
+    return model_with_slack(model_need(&source, "memory", error), "memory", error);
+}
+
+size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error)
+{
+    if (!reader || !reader->read) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_reader_bytes: the reader or its read is NULL");
+        return 0;
+    }
+    const bs_source source = {NULL, *reader, bs_bytes_of(reader->size)};
+    return model_with_slack(model_need(&source, "reader", error), "reader", error);
+}
+
+/* A file that is open for its header alone. */
+typedef struct model_file {
+    const bs_platform *platform;
+    int64_t handle;
+} model_file;
+
+static int64_t model_header_read(void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    const model_file *file = user;
+    return file->platform->file_read(file->platform->user, file->handle, offset, buffer, bytes);
+}
+
+/* With what is tried before the index is read: a direct handle, where there is one. */
+static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
+{
+    const bs_bytes probed = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_of(2 * BS_PROBE_BYTES));
+    return bs_bytes_any(bytes) && p->file_open_direct ? bs_bytes_max(bytes, probed) : bytes;
+}
+
+/* errno says why where the platform is POSIX, and those who write another may set it. */
+static void model_fail_open(const char *path, bs_error *error)
+{
+    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "", errno ? strerror(errno) : "");
+}
+
+static bool model_opens_files(const bs_platform *p, const char *path)
+{
+    return p && p->file_open && p->file_read && p->file_close && path;
+}
+
+size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_error *error)
+{
+    model_file file = {platform ? platform : bs_platform_default(), -1};
+    if (!model_opens_files(file.platform, path)) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
+        return 0;
+    }
+    uint64_t size = 0;
+    errno = 0;
+    file.handle = file.platform->file_open(file.platform->user, path, &size);
+    if (file.handle < 0) {
+        model_fail_open(path, error);
+        return 0;
+    }
+    const bs_source source = {NULL, {&file, model_header_read, 0, 1}, bs_bytes_of(size)};
+    const bs_bytes bytes = model_need(&source, model_where(path), error);
+    file.platform->file_close(file.platform->user, file.handle);
+    return model_with_slack(model_with_probe(file.platform, bytes), model_where(path), error);
+}
+
+/* ------------------------------------------------------------------------------------------------- opening */
+
+/* A model without a source, that messages call `where`. NULL when it does not fit. */
 static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for %s is NULL", where);
         return NULL;
     }
-    const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
-        bs_fail_arena(error, arena, bs_bytes_of(sizeof *model), "a model file");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *model), "the index of a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
-    memcpy(model->where, length > most ? where + length - most : where, length > most ? most : length);
+    memcpy(model->where, model_where(where), strlen(model_where(where)));
     model->stream_file = -1;
     model->stream_alignment = 1;
     return model;
@@ -27429,33 +27832,42 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
         status = bs_model_index(model, arena, error);
     if (bs_model_at_file(model, status, error) == BS_OK)
         return model;
-    bs_model_close(model);
     arena->used = mark;
+    if (status == BS_ERROR_ARENA)
+        model_ask(source, model->where, arena, error);
+    bs_model_close(model);
+    return NULL;
+}
+
+static bs_model *model_from(const bs_source *source, const char *where, bs_arena *arena, bs_error *error)
+{
+    const size_t mark = arena ? arena->used : 0;
+    bs_model *model = model_create(arena, where, error);
+    if (model)
+        return model_finish(model, source, arena, mark, error);
+    if (arena)
+        model_ask(source, where, arena, error);
     return NULL;
 }
 
 bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, bs_error *error)
 {
-    const size_t mark = arena ? arena->used : 0;
     if (!data) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0, 1}, bs_bytes_of(bytes)};
-    bs_model *model = model_create(arena, "memory", error);
-    return model ? model_finish(model, &source, arena, mark, error) : NULL;
+    const bs_source source = model_memory_source(data, bytes);
+    return model_from(&source, "memory", arena, error);
 }
 
 bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error)
 {
-    const size_t mark = arena ? arena->used : 0;
     if (!reader || !reader->read) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
     const bs_source source = {NULL, *reader, bs_bytes_of(reader->size)};
-    bs_model *model = model_create(arena, "reader", error);
-    return model ? model_finish(model, &source, arena, mark, error) : NULL;
+    return model_from(&source, "reader", arena, error);
 }
 
 static int64_t model_file_read(void *user, uint64_t offset, void *buffer, size_t bytes)
@@ -27496,19 +27908,26 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
-        !p->file_open || !p->file_read || !p->file_close || !path) {
+    if (!model_opens_files(p, path)) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
     bs_model *model = model_create(arena, path, error);
+    if (!model && arena) { /* all at once, in its own words when there is no such file */
+        const size_t bytes = bs_model_file_bytes(p, path, error);
+        if (bytes > 0) {
+            bs_fail_arena(error, arena, bs_bytes_of(bytes - BS_ALIGNMENT), "the index of a model file");
+            bs_error_prefix(error, "%s: ", model_where(path));
+        }
+    }
     if (!model)
         return NULL;
     uint64_t bytes = 0;
+    errno = 0;
     model->file = p->file_open(p->user, path, &bytes);
     if (model->file < 0) {
         arena->used = mark;
-        bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
+        model_fail_open(path, error);
         return NULL;
     }
     model->platform = p;
@@ -27532,6 +27951,7 @@ void bs_model_close(bs_model *model)
 
 void bs_model_use_buffered(bs_model *model)
 {
-    model->buffered = true;
+    if (model)
+        model->buffered = true;
 }
 /* ==== end src/model_open.c ==================================================================== */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: be38ccdb9fd37651d241c8001d453632f08e65c1b0caece4781511df7c1eb2c7
+ * sha256 of the parts: 10bcb899468e1e082ac7f2e25bc7bfe33391f4fbd2919dc7d4d66ebda3148a44
  */
 #include "brainstorm.h"
 
@@ -207,6 +207,23 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 
 #endif
 /* ==== end src/bytes.h ========================================================================= */
+/* ==== begin src/exact_math.h ================================================================== */
+/* exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+ *
+ * Owns:      the refusal, for every part: base.h and kernels/tier.h include it, and one of them stands in each.
+ * Relies on: nothing but what compilers define.
+ * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
+ *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
+#ifndef BS_EXACT_MATH_H
+#define BS_EXACT_MATH_H
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
+#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass its checks, and sums would change their order"
+#endif
+
+#endif
+/* ==== end src/exact_math.h ==================================================================== */
 
 #include <math.h>
 #include <stdarg.h>
@@ -277,6 +294,8 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
 /* And where no arena is at hand: the room of that name has so many bytes left. */
@@ -444,6 +463,8 @@ struct bs_graph {
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
  * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
@@ -596,6 +617,8 @@ typedef struct bs_op {
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
@@ -645,6 +668,12 @@ static inline ptrdiff_t bs_aligned_floats(int32_t n)
 {
     const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
     return (n + line - 1) / line * line;
+}
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
 }
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
@@ -764,7 +793,7 @@ typedef struct bs_instr {
     int32_t value, target;
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
-    int32_t time;
+    int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
@@ -806,6 +835,7 @@ typedef struct bs_plan_unit {
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
+#define BS_TIME_END (INT32_MAX / 2)
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
@@ -1708,6 +1738,7 @@ extern "C" {
 #define BS_KERNELS_TIER_H
 
 /* #include "brainstorm.h" */
+/* #include "exact_math.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -1969,8 +2000,8 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_KERNEL_H].i = kh;
     s->p[BS_CU_CONV_KERNEL_W].i = kw;
     s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
-    s->p[BS_CU_CONV_PAD_H].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kh - 1) / 2);
-    s->p[BS_CU_CONV_PAD_W].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kw - 1) / 2);
+    s->p[BS_CU_CONV_PAD_H].i = bs_pad_of(d->padding, d->pad, dilation * (kh - 1) / 2);
+    s->p[BS_CU_CONV_PAD_W].i = bs_pad_of(d->padding, d->pad, dilation * (kw - 1) / 2);
     s->p[BS_CU_CONV_DILATION].i = dilation;
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;
@@ -3635,9 +3666,11 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
-        if (bs_cu_gives(t, s, d, i) &&
+        if (d.chosen[i] >= 0 && d.inverse[i] >= 0 &&
             (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
             best = i;
+    if (best >= 0 && !bs_cu_gives(t, s, d, best))
+        best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
     const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
     if (best < 0 && !s->p[1].i) {
@@ -8530,6 +8563,8 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error)
 {
     cudaDeviceProp properties;
+    if (!facts)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
     memset(facts, 0, sizeof *facts);
     bs_status status = bs_cu_find_device(index, error);
     if (status == BS_OK)
@@ -9179,7 +9214,10 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
         return status;
-    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (!bs_status_is_known(answer))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status", info->desc->name, answer);
+    status = (bs_status)answer;
     if (status != BS_OK)
         return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
     status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);

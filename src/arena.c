@@ -4,6 +4,8 @@
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
     const size_t slack = memory ? bs_to_aligned(memory, BS_ALIGNMENT) : 0;
+    if (!arena)
+        return;
     memset(arena, 0, sizeof *arena);
     arena->name = name;
     if (!memory || bytes < slack)
@@ -14,6 +16,8 @@ void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes
 
 void *bs_arena_take(bs_arena *arena, size_t bytes)
 {
+    if (!arena)
+        return NULL;
     const bs_bytes end = bs_bytes_add(bs_bytes_of(arena->used), bs_bytes_align(bs_bytes_of(bytes)));
     uint8_t *memory = arena->base ? arena->base + arena->used : NULL;
     if (!memory || !bs_bytes_fit(end, arena->size, &arena->used))

@@ -5,6 +5,7 @@
 
 #include "brainstorm.h"
 #include "bytes.h"
+#include "exact_math.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -75,6 +76,8 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
 /* And where no arena is at hand: the room of that name has so many bytes left. */

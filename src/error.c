@@ -23,6 +23,17 @@ const char *bs_status_text(bs_status status)
     return "unknown status";
 }
 
+bool bs_status_is_known(int32_t number)
+{
+    switch (number) {
+#define BS_STATUS_KNOWN(name, number, text) case number:
+        BS_STATUS_LIST(BS_STATUS_KNOWN)
+#undef BS_STATUS_KNOWN
+        return true;
+    }
+    return false;
+}
+
 int32_t bs_version(void)
 {
     return BS_VERSION;

@@ -27,7 +27,7 @@ static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t eac
     const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
     void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
     if (!memory)
-        *status = bs_fail_arena(p->error, arena, bytes, "the index of a GGUF file");
+        *status = bs_fail_arena(p->error, arena, bytes, "the index of a model file");
     return memory;
 }
 
@@ -117,7 +117,9 @@ static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *h
         return bs_cursor_fail(&p->cursor, p->error, "its name");
     if (!p->name[0])
         return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
-    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    *hash = bs_name_hash(p->name, strlen(p->name));
+    if (p->hashes)
+        p->hashes[p->index] = *hash;
     return BS_OK;
 }
 
@@ -333,6 +335,37 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
         status = gguf_body(&pass, arena);
     if (status != BS_OK)
         arena->used = mark;
+    return status;
+}
+
+static bs_bytes gguf_table(uint64_t count, size_t each)
+{
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)); /* as gguf_take: never nothing */
+    return bs_bytes_align(bs_bytes_max(bytes, bs_bytes_of(1)));
+}
+
+/* The same pass without an index: it keeps one key at a time. */
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
+{
+    bs_gguf gguf;
+    gguf_pass pass;
+    memset(&gguf, 0, sizeof gguf);
+    memset(&pass, 0, sizeof pass);
+    memset(counts, 0, (size_t)n * sizeof *counts);
+    gguf.source = *source;
+    pass.gguf = &gguf;
+    pass.error = error;
+    bs_cursor_init(&pass.cursor, &gguf.source, bs_bytes_of(0), source->size);
+    bs_status status = gguf_header(&pass);
+    for (pass.index = 0; status == BS_OK && pass.index < gguf.n_keys; pass.index++) {
+        bs_gguf_key key;
+        status = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
+        for (int32_t i = 0; status == BS_OK && key.is_array && i < n; i++)
+            if (strcmp(pass.name, names[i]) == 0)
+                counts[i] = key.count;
+    }
+    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
+    need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
     return status;
 }
 

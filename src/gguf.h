@@ -55,6 +55,13 @@ typedef struct bs_gguf {
  * After a failure the arena is as it was. */
 bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
+/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are read.
+ * counts: how many elements the arrays of these names have. */
+typedef struct bs_gguf_need {
+    bs_bytes bytes, passing_bytes;
+} bs_gguf_need;
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error);
+
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
 /* The same, refused when it is of another type, or required and missing. */

@@ -58,7 +58,7 @@ size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
     size_t bytes = 0;
-    return graph_layout(desc, &l) && bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
@@ -123,14 +123,22 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
     return false;
 }
 
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error)
+{
+    if (graph->status != BS_OK && error)
+        *error = graph->error;
+    return graph->status;
+}
+
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
-    if (graph->status != BS_OK && error)
-        *error = graph->error;
-    return graph->status;
+    if (graph->status == BS_OK && graph->current_block != 0)
+        return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
+                       graph->text + graph->blocks[graph->current_block].name);
+    return bs_graph_failure(graph, error);
 }
 
 /* --------------------------------------------------------------------------------------------------- text */

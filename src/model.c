@@ -427,6 +427,25 @@ static bs_status model_nodes(model_open *o)
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
+static bs_bytes model_table(uint64_t count, size_t each)
+{
+    return bs_bytes_align(bs_bytes_product(bs_bytes_of(count > 0 ? count : 1), bs_bytes_of(each))); /* as model_take */
+}
+
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error)
+{
+    static const char *const names[] = {"brainstorm.symbol.name", "brainstorm.block.name", "brainstorm.weight.name"};
+    static const size_t each[] = {sizeof(bs_model_symbol), sizeof(bs_model_block), sizeof(bs_model_weight)};
+    uint64_t counts[3];
+    bs_gguf_need gguf;
+    bs_bytes index = bs_bytes_of(0);
+    const bs_status status = bs_gguf_measure(source, names, counts, 3, &gguf, error);
+    for (int32_t i = 0; i < 3; i++)
+        index = bs_bytes_add(index, model_table(counts[i], each[i]));
+    *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
+    return status;
+}
+
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
     bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,

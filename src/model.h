@@ -89,6 +89,8 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
+/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be read. */
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 

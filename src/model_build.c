@@ -258,7 +258,7 @@ static bs_status replay_open_block(model_replay *r)
         return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
-    return bs_graph_check(r->graph, r->error);
+    return bs_graph_failure(r->graph, r->error);
 }
 
 /* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
@@ -281,11 +281,13 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
     if (node->block != r->graph->current_block)
         return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
                        r->graph->current_block);
+    if (bs_op_get(node->op)->upgrade)
+        bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    bs_graph_check(r->graph, r->error);
+    bs_graph_failure(r->graph, r->error);
     bs_error_prefix(r->error, "node %d: ", index);
     return r->graph->status;
 }

@@ -67,6 +67,8 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
                        model->where, (unsigned)model->version, BS_MODEL_VERSION);
@@ -225,6 +227,8 @@ static bs_status check_block(const bs_model *model, int32_t index, bs_error *err
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
     for (int32_t i = 0; i < model->n_blocks; i++) {
         const bs_status status = check_block(model, i, error);
         if (status != BS_OK) {

@@ -63,6 +63,9 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_model_weights(const bs_model *model)
 {
+    const bs_weights none = {.user = NULL};
+    if (!model)
+        return none;
     bs_weights weights = {.user = model, .find = model_weight_find, .read = model_weight_load, .map = model_weight_map};
     bs_model_stream_source(model, &weights);
     return weights;
@@ -73,7 +76,11 @@ bs_weights bs_model_weights(const bs_model *model)
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
     bs_bytes weights = bs_bytes_of(0);
+    if (!facts)
+        return;
     memset(facts, 0, sizeof *facts);
+    if (!model)
+        return;
     memcpy(facts->name, model->name, sizeof facts->name);
     facts->version = (int32_t)model->version;
     facts->opset = (int32_t)model->opset;
@@ -94,6 +101,9 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
+    const bs_graph_desc none = {.max_nodes = 0};
+    if (!model)
+        return none;
     const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
     /* extents are not counted: most nodes make none that is new */
     const bs_graph_desc desc = {.max_nodes = model->n_nodes,
@@ -109,6 +119,8 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
 
 bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts)
 {
+    if (!model || !facts)
+        return BS_ERROR_ARGUMENT;
     memset(facts, 0, sizeof *facts);
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
@@ -124,10 +136,11 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
 {
-    if (index < 0 || index >= model->n_weights)
+    if (!model || index < 0 || index >= model->n_weights)
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[index];
-    model_weight_info(w, index, info);
+    if (info)
+        model_weight_info(w, index, info);
     if (block)
         *block = w->block;
     if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)

@@ -476,17 +476,18 @@ static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool o
     return next;
 }
 
-/* The choice with the largest gate among those whose path gives something; of equal ones the lower path; -1 none. */
+/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none: another
+ * one's row is not what was selected. */
 static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
 {
     int32_t best = -1;
     for (int32_t at = row * d->per_row; at < (row + 1) * d->per_row; at++) {
-        if (d->inverse[at] < 0 || in[d->chosen[at]] == 0)
+        if (d->inverse[at] < 0)
             continue;
         if (best < 0 || d->gates[at] > d->gates[best] || (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
             best = at;
     }
-    return best;
+    return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
 }
 
 /* What the paths of a row give, or `residual` where none does. */

@@ -107,6 +107,8 @@ typedef struct bs_op {
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
@@ -156,6 +158,12 @@ static inline ptrdiff_t bs_aligned_floats(int32_t n)
 {
     const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
     return (n + line - 1) / line * line;
+}
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
 }
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }

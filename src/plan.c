@@ -68,10 +68,10 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
     size_t bytes = 0;
-    if (!graph || graph->status != BS_OK)
+    if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
     plan_layout_make(graph, desc, &l);
-    return bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
+    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -331,10 +331,13 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 {
     const bs_node *node = &p->graph->nodes[i->node];
     const char *name = bs_node_name(node);
+    char time[16] = "end";
+    if (i->time < BS_TIME_END)
+        snprintf(time, sizeof time, "t%d", i->time);
     if (i->kind == BS_INSTR_REGION)
-        say(r, "%s[t%d] region %d: tiles of domain %d\n", indent, i->time, i->node, i->domain);
+        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
     else
-        say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
         say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
             i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
@@ -373,8 +376,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 {
-    report r = {text, bytes, 0};
+    report r = {text, text ? bytes : 0, 0};
     bs_sizes sizes;
+    if (r.bytes > 0)
+        text[0] = 0;
+    if (!plan)
+        return 0;
     bs_plan_sizes(plan, &sizes);
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
         (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
@@ -389,7 +396,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         if (plan->instrs[i].kind == BS_INSTR_REGION)
             say_region(&r, plan, plan->instrs[i].node);
     }
-    if (bytes > 0 && r.used >= bytes)
-        text[bytes - 1] = 0;
+    if (r.bytes > 0 && r.used >= r.bytes)
+        text[r.bytes - 1] = 0;
     return r.used;
 }

@@ -48,7 +48,7 @@ typedef struct bs_instr {
     int32_t value, target;
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
-    int32_t time;
+    int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
@@ -90,6 +90,7 @@ typedef struct bs_plan_unit {
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
+#define BS_TIME_END (INT32_MAX / 2)
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 

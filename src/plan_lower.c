@@ -166,7 +166,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
     i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
-    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
+    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)

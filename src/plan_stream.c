@@ -229,6 +229,11 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
 
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 {
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
     const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
                               bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
@@ -236,7 +241,7 @@ void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 
 bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
 {
-    if (unit < 0 || unit >= plan->n_units - 1)
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
         return BS_ERROR_ARGUMENT;
     const bs_plan_unit *u = &plan->units[unit + 1];
     const bs_domain *domain = &plan->graph->domains[u->domain];
@@ -250,7 +255,7 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
 
 bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= plan->n_stages)
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &plan->stages[stage];
     facts->router = s->router;

@@ -217,11 +217,18 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader) { return &reader->tables; }
 
-void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts) { *facts = profile->facts; }
+void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts)
+{
+    if (!facts)
+        return;
+    memset(facts, 0, sizeof *facts);
+    if (profile)
+        *facts = profile->facts;
+}
 
 bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts)
 {
-    if (router < 1 || router > profile->facts.routers)
+    if (!profile || !facts || router < 1 || router > profile->facts.routers)
         return BS_ERROR_ARGUMENT;
     const bs_profile_file_router *r = &profile->tables.routers[router - 1];
     memcpy(facts->name, r->name, sizeof facts->name);
@@ -231,7 +238,7 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes)
 {
-    if (unit < 0 || unit >= profile->facts.units)
+    if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
         return BS_ERROR_ARGUMENT;
     const bs_trace_unit *u = &profile->tables.units[unit];
     memcpy(facts->name, u->name, sizeof facts->name);
@@ -245,7 +252,7 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
 
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= profile->facts.stages)
+    if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &profile->tables.stages[stage];
     facts->router = s->router;
@@ -299,7 +306,10 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error)
 {
     bs_profile_reader *r = profile;
-    memset(error, 0, sizeof *error);
+    if (error)
+        memset(error, 0, sizeof *error);
+    if (!r || !event)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_profile_next: the profile or the event is NULL");
     while (r->next < r->facts.events) {
         if (!fill_window(r, error))
             return false;
@@ -317,4 +327,8 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
     return false;
 }
 
-void bs_profile_rewind(bs_profile_reader *profile) { profile->next = 0; }
+void bs_profile_rewind(bs_profile_reader *profile)
+{
+    if (profile)
+        profile->next = 0;
+}

@@ -265,6 +265,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     bs_error here = {BS_OK, NULL, 0, 0, ""};
     trace_maker counted, filled;
     const size_t used = arena ? arena->used : 0;
+    if (!trace)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_trace_load: the trace is NULL");
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);

@@ -388,7 +388,7 @@ static bs_bytes replay_bytes(const bs_trace *t)
 size_t bs_replay_bytes(const bs_trace *t)
 {
     size_t bytes = 0;
-    return t && trace_is_sound(t, NULL) && bs_bytes_fit(replay_bytes(t), SIZE_MAX, &bytes) ? bytes : 0;
+    return t && trace_is_sound(t, NULL) && bs_bytes_fit(bs_bytes_add(replay_bytes(t), bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
@@ -425,6 +425,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     const bs_status sound = replay_check(trace, desc, error);
     if (sound != BS_OK)
         return sound;
+    if (!workspace || !result)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the workspace or the result is NULL");
     const size_t mark = workspace->used;
     void *memory = NULL;
     replay *r = replay_take(workspace, 1, sizeof *r);

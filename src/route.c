@@ -384,7 +384,10 @@ static bs_status decide_callback(const routing *r)
     if (status != BS_OK)
         return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    if (!bs_status_is_known(answer))
+        return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
+    status = (bs_status)answer;
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] != -1)

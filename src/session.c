@@ -88,6 +88,56 @@ static void session_leave(bs_session *session)
     (void)session;
 }
 
+/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That refuses a few
+ * layouts whose elements interleave without meeting, which nobody has. */
+static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
+{
+    int32_t order[BS_MAX_RANK], n = 0;
+    uint64_t step[BS_MAX_RANK], reach = 0;
+    for (int32_t i = 0; i < b->rank; i++) {
+        step[i] = b->stride[i] < 0 ? 0 - (uint64_t)b->stride[i] : (uint64_t)b->stride[i];
+        int32_t at = n++;
+        for (; at > 0 && step[order[at - 1]] > step[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t i = order[k];
+        if (b->dim[i] == 1)
+            continue;
+        if (written && step[i] <= reach)
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, either way",
+                           name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+        reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
+    }
+    if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its strides reach beyond all memory", name);
+    return BS_OK;
+}
+
+#if defined(BS_DEBUG)
+/* From the first byte that strides reach to the end of the last. */
+static const uint8_t *buffer_extent(const bs_buffer *b, uint64_t *bytes)
+{
+    int64_t low = 0, high = 1;
+    for (int32_t i = 0; i < b->rank; i++) {
+        const int64_t reach = b->stride[i] * (b->dim[i] - 1);
+        low += reach < 0 ? reach : 0;
+        high += reach > 0 ? reach : 0;
+    }
+    const int64_t each = (int64_t)bs_dtype_bytes(b->dtype);
+    *bytes = (uint64_t)((high - low) * each);
+    return (const uint8_t *)b->data + low * each;
+}
+
+static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
+{
+    uint64_t bytes;
+    const uint8_t *first = buffer_extent(b, &bytes);
+    return bs_disjoint(first, bytes, session->transient, session->plan->transient_bytes);
+}
+#endif
+
 static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
@@ -106,14 +156,16 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s", name, i, (long long)b.dim[i],
-                           bs_dim_text(session->graph, v->dims[i], text, sizeof text));
+            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i, (long long)b.dim[i],
+                           fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
-                               bs_bytes_figure(session->plan->transient_bytes)));
+    const bs_status status = check_strides(&b, name, !bs_node_is(&session->graph->nodes[n], &bs_op_input), error);
+    if (status != BS_OK)
+        return status;
+    BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
     return BS_OK;
 }
@@ -473,12 +525,17 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
-    if (session && stats)
+    if (!stats)
+        return;
+    memset(stats, 0, sizeof *stats);
+    if (session)
         *stats = session->stats;
 }
 
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 {
+    if (!stats)
+        return;
     memset(stats, 0, sizeof *stats);
     if (session && session->store.plan)
         bs_store_stats(&session->store, stats);
@@ -486,6 +543,8 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 
 bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
 {
+    if (!prediction)
+        return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
     if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;

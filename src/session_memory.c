@@ -144,6 +144,11 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
     bs_carver c = {NULL, {0}};
+    if (!sizes)
+        return;
+    memset(sizes, 0, sizeof *sizes);
+    if (!plan)
+        return;
     bs_carve(&c, 1, sizeof(bs_session));
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);

@@ -184,5 +184,6 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
     const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
-    return weights;
+    const bs_weights none = {.user = NULL};
+    return table ? weights : none;
 }

@@ -134,6 +134,7 @@ for pair in gcc:g++ clang:clang++; do
         continue
     fi
     check "header alone, C++17, $cxx" header_alone $cxx -std=c++17 cpp
+    check "header's macros in strict C++11, $cxx" $cxx -std=c++11 $STRICT $([ $cxx = g++ ] && echo -Wold-style-cast -Wuseless-cast -Wzero-as-null-pointer-constant -Wsign-conversion || echo -Weverything -Wno-c++98-compat -Wno-c++98-compat-pedantic -Wno-padded) -I. -fsyntax-only tests/header.cpp
     [ ! -f examples/minimal.cpp ] || check "examples/minimal.cpp, $cxx" program $cxx -std=c++17 examples/minimal.cpp $c
 done
 

@@ -223,7 +223,7 @@ static inline void naive_conv(const naive *n, const bs_node *node, const double 
     const int64_t oh = naive_dim(n, out, 1), ow = naive_dim(n, out, 2);
     const int32_t k = bs_or_default(p->kernel, 3), dilation = bs_or_default(p->dilation, 1),
                   stride = bs_or_default(p->stride, 1);
-    const int32_t pad = p->pad == BS_PAD_VALID ? 0 : bs_or_default(p->pad, dilation * (k - 1) / 2);
+    const int32_t pad = p->padding == BS_PAD_DEFAULT ? dilation * (k - 1) / 2 : p->pad;
     double weight[16 * 16 * 25];
     for (int64_t i = 0; i < p->out * c * k * k; i++)
         weight[i] = naive_weight(n, p->name, "weight", i);
@@ -662,13 +662,15 @@ static inline void naive_gather(naive *n, const bs_node *node, int32_t row, doub
     int32_t best = -1;
     for (int32_t path = 0; path < paths; path++)
         for (int32_t k = 0; k < c->n; k++) {
-            if (c->path[k] != path || in[path] == 0)
+            if (c->path[k] != path)
                 continue;
             if (best < 0 || c->gate[k] > c->gate[best])
                 best = k;
-            for (int64_t i = 0; sums && i < count; i++)
+            for (int64_t i = 0; sums && in[path] != 0 && i < count; i++)
                 y[i] += (p->mode == BS_GATHER_WEIGHTED ? (double)c->gate[k] : 1.0) * n->cell[in[path]][row][i];
         }
+    if (best >= 0 && in[c->path[best]] == 0)
+        best = -1;
     for (int64_t i = 0; i < count; i++) {
         if (sums)
             y[i] += residual ? residual[i] : 0;

@@ -276,7 +276,7 @@ static inline bs_value rg_rescale(random_graph *rg, bs_value x)
         return rg_made(rg, bs_pixel_unshuffle(rg->g, x, 2), a);
     if (may_shrink && rg_flip(30))
         return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX}), a);
-    return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .pad = 1}),
+    return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1}),
                    a);
 }
 

@@ -70,6 +70,10 @@ static void test_opening(void)
     const bs_cuda_desc with_cublas = {.device_bytes = 1 << 20, .cublas_bytes = 65536}, small = {.device_bytes = 4096, .cublas_bytes = 65536};
     char text[200];
     forget();
+    check(bs_cuda_facts_get(0, NULL, NULL) == BS_ERROR_ARGUMENT && !bs_cuda_open(NULL, NULL, NULL), "nothing to fill, nothing to open in");
+    bs_cuda_close(NULL);
+    bs_cuda_facts_get(0, NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
     bs_cuda_open(NULL, &some, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_cuda_open: the arena is NULL");
     cuda_cpu_devices(0);
@@ -211,6 +215,8 @@ static void test_routers(void)
     knob = 0;
     gives = BS_ERROR_IO;
     refused(BS_ERROR_IO, "route \"r\": its callback failed: reading or writing failed");
+    gives = (bs_status)-99;
+    refused(BS_ERROR_DATA, "route \"r\": its callback returned -99, which is no bs_status");
     gives = BS_OK;
     check(bs_run(session, &error) == BS_OK && out[2][0] == 1, "and runs when all is well %s", error.message);
     end();

@@ -63,9 +63,9 @@ BUILD(shuffle, bs_pixel_shuffle(g, x[0], 2))
 BUILD(unshuffle, bs_pixel_unshuffle(g, x[0], 2))
 #define POOL(...) bs_pool2d(g, x[0], &(bs_pool2d_desc){__VA_ARGS__})
 BUILD(pool, POOL(.kind = BS_POOL_AVERAGE))
-BUILD(pool_pad, POOL(.kernel = 3, .stride = 2, .pad = 1))
-BUILD(pool_count, POOL(.kernel = 3, .stride = 1, .pad = 1, .count_pad = 1))
-BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .pad = 1))
+BUILD(pool_pad, POOL(.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
+BUILD(pool_count, POOL(.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1))
+BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1))
 BUILD(pool_global, POOL(.global = 1))
 BUILD(pool_global_max, POOL(.kind = BS_POOL_MAX, .global = 1))
 #undef POOL
@@ -220,7 +220,7 @@ static void test_cells(const op_case *c, bs_dtype dtype, int32_t channels, bool 
     } else {
         bs_output(g, "z", bs_assemble(g, z));
         if (z.id && v->dtype == BS_F32)
-            bs_output(g, "smooth", bs_assemble(g, bs_pool2d(g, z, &(bs_pool2d_desc){.kernel = 3, .stride = 1, .pad = 1})));
+            bs_output(g, "smooth", bs_assemble(g, bs_pool2d(g, z, &(bs_pool2d_desc){.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1})));
     }
     agree(&r, c, 0);
 }

@@ -348,7 +348,7 @@ static void test_forced_price(int32_t order)
 /* Cells of a frame through paths with halos: rows with margins, put together in a frame whose readers need a margin too. */
 static bs_value window(bs_graph *g, bs_value x, int32_t channels, bool conv, const char *name)
 {
-    const bs_pool2d_desc pool = {.kernel = 3, .stride = 1, .pad = 1};
+    const bs_pool2d_desc pool = {.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1};
     const bs_conv2d_desc desc = {.name = name, .out = channels, .kernel = 3};
     return conv ? bs_conv2d(g, x, &desc) : bs_pool2d(g, x, &pool);
 }

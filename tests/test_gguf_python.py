@@ -116,7 +116,8 @@ def sequences(g):
 def whole_images(g):
     x = g.input("image", "f32", [3, 32, 32])
     x = g.pad(x, 1, 1, 2, 2, edge=1)
-    x = g.pool2d(g.deconv2d(x, "up", random(3, 2, 2, 2), random(2), stride=2), "max", 2)
+    x = g.pool2d(g.deconv2d(x, "up", random(3, 2, 2, 2), random(2), stride=2), "max", 2, padding="valid")
+    x = g.conv2d(x, "padded", random(2, 2, 3, 3), padding="explicit", pad=2)
     x = g.resize(x, "nearest", 2)
     g.output("mean", g.pool2d(x, "average", everything=1))
 
@@ -193,7 +194,8 @@ def opset_of(path):
 def test_opset(path, folder):
     old = os.path.join(folder, "old.gguf")
     g = bm.Graph()
-    g.output("y", g.softmax(g.input("x", "f32", [4])))
+    x = g.pool2d(g.conv2d(g.input("x", "f32", [1, 8, 8]), "c", random(1, 1, 3, 3)))
+    g.output("y", x)
     g.write(old)
     report("a file names the lowest op set that has its ops", (opset_of(path), opset_of(old)) == (bm.OPSET, 1),
            f"{opset_of(path)} and {opset_of(old)}")
@@ -293,6 +295,9 @@ def empty_block(g):
 
 def test_refusals():
     refused = {
+        "a pad that is not read": lambda g: g.conv2d(g.input("x", "f32", [1, 8, 8]), "c", random(1, 1, 3, 3), pad=1),
+        "the pad that meant none": lambda g: g.conv2d(g.input("x", "f32", [1, 8, 8]), "c", random(1, 1, 3, 3), pad=-1),
+        "padding of no name": lambda g: g.pool2d(g.input("x", "f32", [1, 8, 8]), padding="same"),
         "two different weights of one name": twice,
         "a value of another graph": foreign,
         "an empty block": empty_block,

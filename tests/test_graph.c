@@ -3,6 +3,10 @@
 #include "check.h"
 #include "graph.h"
 #include "op.h"
+#include "gguf.h"
+#include "model.h"
+#include "plan.h"
+#include "platform.h"
 #include "structure.h"
 
 static _Alignas(64) uint8_t graph_memory[4 << 20];
@@ -19,9 +23,16 @@ static void test_storage(void)
     bs_arena arena;
     const size_t bytes = bs_graph_bytes(NULL);
     bs_arena_init(&arena, "graph", graph_memory, bytes);
-    check(bs_graph_create(&arena, NULL) && arena.used == arena.size, "a graph takes what bs_graph_bytes says");
-    bs_arena_init(&arena, "graph", graph_memory, bytes - BS_ALIGNMENT);
+    check(bs_graph_create(&arena, NULL) && arena.used + BS_ALIGNMENT == arena.size, "a graph takes what bs_graph_bytes says, less what aligns it");
+    bs_arena_init(&arena, "graph", graph_memory, bytes - BS_ALIGNMENT - 1);
     check(!bs_graph_create(&arena, NULL) && arena.used == 0, "and is not made in less");
+    int32_t made = 0;
+    for (size_t skip = 0; skip < BS_ALIGNMENT; skip++) {
+        bs_arena_init(&arena, "graph", graph_memory + skip, bytes);
+        bs_graph *g = bs_graph_create(&arena, NULL);
+        made += g && (uint8_t *)g + bytes <= graph_memory + skip + bytes + BS_ALIGNMENT;
+    }
+    check(made == BS_ALIGNMENT, "memory of any alignment will do, malloc's among it");
     static const bs_graph_desc beyond[] = {
         {.max_nodes = -1},
         {.max_values = -1},
@@ -66,7 +77,7 @@ static void test_symbols(void)
     const bs_value shuffled = bs_pixel_shuffle(g, four, 2);
     check(same_dims(g, shuffled, twice), "a shuffled [4,H,W] has the shape of [1,2H,2W]");
     check(same_dims(g, bs_resize(g, one, NULL), twice), "so has a resized [1,H,W]");
-    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .pad = 1}), twice),
+    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1}), twice),
           "and a transposed convolution's");
     check(same_dims(g, bs_add(g, shuffled, twice), state), "and they can be added");
     bs_state_write(g, state, shuffled);
@@ -81,7 +92,7 @@ static void test_symbols(void)
               one),
           "convolutions that pad keep H and W");
     const bs_value padded = bs_pad(g, one, &(bs_pad_desc){.top = 1, .bottom = 1, .left = 1, .right = 1});
-    check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .pad = BS_PAD_VALID}), one), "H + 2 - 2 is H");
+    check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .padding = BS_PAD_VALID}), one), "H + 2 - 2 is H");
     check(same_dims(g, bs_resize(g, padded, NULL),
                     bs_pad(g, bs_resize(g, one, NULL), &(bs_pad_desc){.top = 2, .bottom = 2, .left = 2, .right = 2})),
           "2 (H + 2) is 2 H + 4");
@@ -196,8 +207,43 @@ static void test_blocks(void)
     check(ok, "nodes belong to the block that is open when they are built");
 }
 
+/* The header's table of limits says what the code goes by. */
+static void test_limits_told(void)
+{
+    static const struct {
+        const char *row, *what;
+        uint64_t is;
+    } limits[] = {
+        {"a value", "rank", BS_MAX_RANK},
+        {"an op", "operands", BS_MAX_OPERANDS},
+        {"a graph", "paths", BS_MAX_PATHS},
+        {"a graph", "names", BS_MAX_NAME - 1},
+        {"a plan", "threads", BS_MAX_THREADS},
+        {"a plan", "lanes", BS_MAX_LANES},
+        {"a plan", "forces", BS_MAX_FORCES},
+        {"a model file", "weight names", BS_MAX_WEIGHT_NAME - 1},
+    };
+    static char text[1 << 18];
+    FILE *file = fopen("brainstorm.h", "rb");
+    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    const char *table = n ? strstr(text, "LIMITS") : NULL;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char row[40], what[40];
+        unsigned long long told = 0;
+        snprintf(row, sizeof row, "\n *     %s ", limits[i].row);
+        snprintf(what, sizeof what, " %s ", limits[i].what);
+        const char *at = table ? strstr(table, row) : NULL;
+        at = at ? strstr(at, what) : NULL;
+        check(at && sscanf(at + strlen(what), "%llu", &told) == 1 && told == limits[i].is, "the header says %llu for %s of %s, it is %llu", told,
+              limits[i].what, limits[i].row, (unsigned long long)limits[i].is);
+    }
+}
+
 int main(void)
 {
+    test_limits_told();
     test_storage();
     test_symbols();
     test_no_graph();

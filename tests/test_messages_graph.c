@@ -559,8 +559,31 @@ static void test_table_limits(void)
     check(bs_input(g, name, BS_F32, BS_SHAPE1(4)).id != 0, "a name of %d bytes", BS_MAX_NAME - 1);
 }
 
+/* A block that is not ended is told by its name, and is no plan; ended, the graph is sound. */
+static void test_open_block(void)
+{
+    bs_error error;
+    bs_arena room;
+    static _Alignas(64) uint8_t plan_memory[1 << 18];
+    bs_arena_init(&room, "plan", plan_memory, sizeof plan_memory);
+    bs_graph *g = new_graph(NULL);
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE1(4));
+    bs_block_begin(g, "outer");
+    bs_block_begin(g, "inner");
+    bs_block_end(g);
+    bs_output(g, "y", bs_activation(g, x, BS_RELU, 0));
+    bs_graph_check(g, &error);
+    message_is(&error, BS_ERROR_GRAPH, "block \"outer\" is begun and never ended (bs_block_end)");
+    memset(&error, 0, sizeof error);
+    check(bs_plan_bytes(g, NULL) == 0 && !bs_plan_create(&room, g, NULL, &error) && room.used == 0, "nothing is planned of it");
+    message_is(&error, BS_ERROR_GRAPH, "block \"outer\" is begun and never ended (bs_block_end)");
+    bs_block_end(g);
+    check(bs_graph_check(g, NULL) == BS_OK && bs_plan_bytes(g, NULL) > 0 && bs_plan_create(&room, g, NULL, NULL), "and when it is ended, it is");
+}
+
 int main(void)
 {
+    test_open_block();
     rows_of_graph();
     rows_of_cells();
     rows_of_route();

@@ -83,7 +83,7 @@ static void rows_of_forces(void)
 static void rows_of_arenas(void)
 {
     const bs_graph *g = routed_net();
-    const size_t bytes = bs_plan_bytes(g, NULL);
+    const size_t bytes = bs_plan_bytes(g, NULL) - BS_ALIGNMENT; /* aligned */
     char text[160];
     bs_arena arena;
     bs_error error;
@@ -91,6 +91,10 @@ static void rows_of_arenas(void)
     snprintf(text, sizeof text, "arena persistent: the plan needs %d bytes, %d are free", (int)bytes, (int)bytes - BS_ALIGNMENT);
     check(!bs_plan_create(&arena, g, NULL, &error) && error.needed == bytes && arena.used == 0, "a plan is not made in less than it says");
     message_is(&error, BS_ERROR_ARENA, text);
+    for (size_t skip = 0; skip < BS_ALIGNMENT; skip += 16) {
+        bs_arena_init(&arena, "persistent", plan_memory + skip, bs_plan_bytes(g, NULL));
+        check(bs_plan_create(&arena, g, NULL, &error) != NULL, "a plan is made in as much as it says, %d bytes off", (int)skip);
+    }
     bs_plan_create(NULL, g, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
     bs_plan_create(&arena, NULL, NULL, &error);

@@ -163,6 +163,10 @@ static void test_reads(void)
     static const char *const last[3] = {"the units of stages cannot be read", "event 0 cannot be read", ""};
     char text[100];
     bs_arena arena = arena_of(sizeof memory);
+    bs_profile_next(NULL, NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_profile_next: the profile or the event is NULL");
+    bs_trace_load(&arena, NULL, NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_trace_load: the trace is NULL");
     bs_profile_open(&arena, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_profile_open: the arena, the reader or its read is NULL");
     reading = read_some;
@@ -260,6 +264,8 @@ static void refers(int32_t *at, int32_t wrong, const char *text)
 
 static void test_replays(void)
 {
+    bs_replay(&trace, &sound, NULL, NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_replay: the workspace or the result is NULL");
     bs_replay_desc d = sound;
     bs_trace empty = trace;
     bs_replay_result result;
@@ -285,7 +291,7 @@ static void test_replays(void)
     not_replayed(&trace, &d, BS_ERROR_ARENA, "arena slots: the largest unit needs 2048 bytes, 2000 are free");
     bs_arena arena = arena_of(512);
     bs_replay(&trace, &sound, &arena, &result, &error);
-    snprintf(text, sizeof text, "arena persistent: a replay needs %d bytes, 512 are free", (int)bs_replay_bytes(&trace));
+    snprintf(text, sizeof text, "arena persistent: a replay needs %d bytes, 512 are free", (int)bs_replay_bytes(&trace) - BS_ALIGNMENT);
     message_is(&error, BS_ERROR_ARENA, text);
     arena = arena_of(sizeof memory);
     check(bs_replay(&trace, &sound, &arena, &result, &error) == BS_OK, "what was spoilt is whole again");

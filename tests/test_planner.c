@@ -668,6 +668,12 @@ static void test_report(void)
         cut = cut && (bytes == 0 || (strlen(piece) == bytes - 1 && memcmp(piece, report, bytes - 1) == 0));
     }
     check(cut, "a report that is cut ends with NUL and says how long it would be");
+    bs_graph *g = new_graph();
+    const bs_value y = bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), 2, 0);
+    bs_output(g, "y", y);
+    bs_output(g, "copy", y);
+    const bool copied = rig_plan(&r, g, NULL) && bs_plan_report(r.plan, report, sizeof report) > 0;
+    check(copied && strstr(report, "[end] store  output copy") && !strstr(report, "[t1073741"), "what comes last comes at the end");
 }
 
 static void test_wrong_descriptions(void)

@@ -384,6 +384,32 @@ static void test_callback(void)
     }
 }
 
+/* SELECT takes the path of the largest gate. Where that one gives nothing the cell has no row: not the next best one's. */
+static void test_select_nothing(void)
+{
+    static const float scores[4][3] = {{3, 2, 1}, {1, 3, 2}, {2, 2, 1}, {1, 2, 2}};
+    static const float expected[2][4] = {{0, 13, 0, 12}, {3, 13, 2, 12}}; /* without and with a residual */
+    for (int32_t with = 0; with < 2; with++)
+        for (int32_t order = 1; order <= 2; order++) {
+            const bs_plan_desc desc = {.order = order, .threads = 1};
+            rig r;
+            float in[4][3], out[4][3] = {{0}};
+            bs_graph *g = new_graph();
+            const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(4, 3)), none);
+            const bs_router route = bs_route(g, x, none, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_TOPK, .k = 2, .paths = 3});
+            bs_value ways[3] = {none, bs_affine(g, bs_scatter(g, route, 1, x), 1, 10), bs_affine(g, bs_scatter(g, route, 2, x), 1, 20)};
+            bs_output(g, "y", bs_collect(g, bs_gather(g, route, ways, with ? x : none, &(bs_gather_desc){.mode = BS_GATHER_SELECT})));
+            memcpy(in, scores, sizeof in);
+            const bs_buffer from = {in, BS_F32, 2, {4, 3, 0, 0}, {0}}, to = {out, BS_F32, 2, {4, 3, 0, 0}, {0}};
+            bool ok = rig_plan(&r, g, &desc) && rig_session(&r, NULL, NULL, 0) && bs_bind(r.session, "x", &from, &r.error) == BS_OK &&
+                      bs_bind(r.session, "y", &to, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
+            for (int32_t row = 0; ok && row < 4; row++) /* the largest of what is there: 13 is path 1's of a score 3 */
+                ok = out[row][row == 0 || row == 2 ? 0 : 1] == expected[with][row];
+            check(ok, "the path of the largest gate gives nothing: %s, order %d %s", with ? "the residual" : "zero", order, r.error.message);
+            bs_session_close(r.session);
+        }
+}
+
 /* ---------------------------------------------------------------------------------------------------------- nested */
 
 /* Three levels of routers over one tensor and its scores; `image`: with convolutions, so that halos cross every level. */
@@ -812,6 +838,7 @@ int main(int argc, char **argv)
     test_bad_paths(BS_ROUTE_TABLE, 0);
     test_bad_paths(BS_ROUTE_BUDGET, 1);
     test_callback();
+    test_select_nothing();
     test_nested();
     test_wide_below();
     test_budget();

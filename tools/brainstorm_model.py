@@ -25,7 +25,7 @@ import zlib
 import numpy as np
 
 VERSION = 2   # of the file format: BS_MODEL_VERSION
-OPSET = 2     # BS_MODEL_OPSET
+OPSET = 3     # BS_MODEL_OPSET
 ALIGNMENT = 4096        # of records in the file
 TENSOR_ALIGNMENT = 256  # of tensors in a record
 HEAD_BYTES = 256        # of a record, before its weights
@@ -41,7 +41,7 @@ PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "bin
              "capacity": 7, "budget": 8, "callback": 9}
 GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
 SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
-PAD_VALID = -1
+PADDINGS = {"default": 0, "valid": 1, "explicit": 2}
 DEPTHWISE = -1
 
 REST = -2**31  # reshape: what is left over
@@ -59,8 +59,8 @@ OPS = {
     "route": ("protocol paths k threshold~ fallback capacity normalise", 0),
     "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
     "look_ahead": ("", 0),
-    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~", 1),
-    "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~", 1),
+    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~ padding", 1),
+    "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~ padding", 1),
     "linear": ("out no_bias act act_param~", 1),
     "matmul": ("transpose_b scale~", 1),
     "pixel_shuffle": ("r", 1), "pixel_unshuffle": ("r", 1),
@@ -70,7 +70,7 @@ OPS = {
     "concat": ("axis", 1), "slice": ("axis start length", 1), "reshape": ("rank dim0 dim1 dim2 dim3", 1),
     "transpose": ("order0 order1 order2 order3", 1), "pad": ("top bottom left right value~ edge", 1),
     "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
-    "pool2d": ("kind kernel stride pad global count_pad", 1),
+    "pool2d": ("kind kernel stride pad global count_pad padding", 1),
     "resize": ("kind factor cubic_a~ code_bits", 1),
     "reduce": ("kind axis keep", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
@@ -81,6 +81,8 @@ OPS = {
 # The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
 OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
             "look_ahead": 2}
+# The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
+OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3}
 
 
 class Value:
@@ -122,6 +124,12 @@ class Symbol:
 class Node:
     def __init__(self, op, name, inputs, params, block):
         self.op, self.name, self.inputs, self.params, self.block = op, name, inputs, params, block
+        self.opset = OPSET_OF.get(op, 1)
+        fields = OPS[op][0].split()
+        while self.params and (op, fields[len(self.params) - 1]) in OPSET_OF_PARAM and self.params[-1] == 0:
+            self.params = self.params[:-1]
+        for field in fields[:len(self.params)]:
+            self.opset = max(self.opset, OPSET_OF_PARAM.get((op, field), 1))
 
 
 class Block:
@@ -166,6 +174,13 @@ def _number(table, what, kind):
     if what not in table:
         raise ValueError(f"unknown {kind} {what!r}: one of {', '.join(table)}")
     return table[what]
+
+
+def _padding(padding, pad):
+    number = _number(PADDINGS, padding, "padding")
+    if pad and number != PADDINGS["explicit"]:
+        raise ValueError(f"pad is {pad}, expected 0 where padding is not \"explicit\"")
+    return number
 
 
 def _stored(name, array):
@@ -357,21 +372,23 @@ class Graph:
         return _number(ACTS, "prelu" if prelu is not None else act, "activation")
 
     def conv2d(self, x, name, weight, bias=None, stride=0, pad=0, dilation=0, groups=0, batch_norm=None, act="none",
-               act_param=0.0, prelu=None):
-        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}."""
+               act_param=0.0, prelu=None, padding="default"):
+        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}. padding: "default" keeps the
+        size at stride 1, "valid" is none, "explicit" reads pad: PyTorch's padding=p is padding="explicit", pad=p."""
         out, _, kernel_h, kernel_w = np.shape(weight)
         norm = {f"bn.{key}": array for key, array in (batch_norm or {}).items()}
         return self.node("conv2d", [x], name, {"weight": weight, "bias": bias, **norm, "prelu": prelu}, out=out,
                          kernel_h=kernel_h, kernel_w=kernel_w, stride=stride, pad=pad, dilation=dilation, groups=groups,
                          no_bias=bias is None, batch_norm=batch_norm is not None, act=self._activation(act, prelu),
-                         act_param=act_param)
+                         act_param=act_param, padding=_padding(padding, pad))
 
-    def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None):
-        """weight: [in, out, k, k]."""
+    def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None,
+                 padding="default"):
+        """weight: [in, out, k, k]. padding: by default none, "explicit" reads pad."""
         _, out, kernel, _ = np.shape(weight)
         return self.node("deconv2d", [x], name, {"weight": weight, "bias": bias, "prelu": prelu}, out=out, kernel=kernel,
                          stride=stride, pad=pad, output_pad=output_pad, no_bias=bias is None,
-                         act=self._activation(act, prelu), act_param=act_param)
+                         act=self._activation(act, prelu), act_param=act_param, padding=_padding(padding, pad))
 
     def linear(self, x, name, weight, bias=None, act="none", act_param=0.0, prelu=None):
         """weight: [out, in]."""
@@ -437,10 +454,10 @@ class Graph:
     def batch_norm(self, x, name, weight, bias, mean, var, epsilon=0.0):
         return self.node("batch_norm", [x], name, {"weight": weight, "bias": bias, "mean": mean, "var": var}, epsilon=epsilon)
 
-    def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0):
-        """everything: 1 for one value a channel (the descriptor's `global`)."""
+    def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
+        """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads pad."""
         return self.node("pool2d", [x], kind=_number(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
-                         count_pad=count_pad, **{"global": everything})
+                         count_pad=count_pad, padding=_padding(padding, pad), **{"global": everything})
 
     def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
         return self.node("resize", [x], kind=_number(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a, code_bits=code_bits)
@@ -517,7 +534,7 @@ class Graph:
         writer = gguf.GGUFWriter(f"{path}.new", "brainstorm")
         writer.add_custom_alignment(ALIGNMENT)
         writer.add_uint32("brainstorm.version", VERSION)
-        writer.add_uint32("brainstorm.opset", max([1, *(OPSET_OF.get(n.op, 1) for n in self.nodes)]))
+        writer.add_uint32("brainstorm.opset", max([1, *(n.opset for n in self.nodes)]))
         writer.add_uint64("brainstorm.file.id", identity)
         writer.add_string("brainstorm.model.name", self.name)
         writer.add_uint32("brainstorm.model.scale", self.scale)

@@ -53,6 +53,8 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error)
 {
     cudaDeviceProp properties;
+    if (!facts)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
     memset(facts, 0, sizeof *facts);
     bs_status status = bs_cu_find_device(index, error);
     if (status == BS_OK)

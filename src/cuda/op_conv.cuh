@@ -186,8 +186,8 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_KERNEL_H].i = kh;
     s->p[BS_CU_CONV_KERNEL_W].i = kw;
     s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
-    s->p[BS_CU_CONV_PAD_H].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kh - 1) / 2);
-    s->p[BS_CU_CONV_PAD_W].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kw - 1) / 2);
+    s->p[BS_CU_CONV_PAD_H].i = bs_pad_of(d->padding, d->pad, dilation * (kh - 1) / 2);
+    s->p[BS_CU_CONV_PAD_W].i = bs_pad_of(d->padding, d->pad, dilation * (kw - 1) / 2);
     s->p[BS_CU_CONV_DILATION].i = dilation;
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;

@@ -797,9 +797,11 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
-        if (bs_cu_gives(t, s, d, i) &&
+        if (d.chosen[i] >= 0 && d.inverse[i] >= 0 &&
             (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
             best = i;
+    if (best >= 0 && !bs_cu_gives(t, s, d, best))
+        best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
     const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
     if (best < 0 && !s->p[1].i) {

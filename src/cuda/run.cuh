@@ -92,7 +92,10 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
         return status;
-    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (!bs_status_is_known(answer))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status", info->desc->name, answer);
+    status = (bs_status)answer;
     if (status != BS_OK)
         return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
     status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);

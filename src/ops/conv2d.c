@@ -6,7 +6,19 @@
 static const bs_field conv2d_fields[] = {
     {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
     {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+/* Before op set 3 a pad of -1 was none. */
+static void conv2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[5], *padding = &fields[12];
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad == -1) {
+        *padding = BS_PAD_VALID;
+        *pad = 0;
+    }
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 /* The descriptor with every default filled in. */
 typedef struct conv2d_form {
@@ -19,8 +31,8 @@ static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
     const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
     const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
     const int32_t stride = bs_or_default(desc->stride, 1);
-    const int32_t pad_h = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kh - 1) / 2);
-    const int32_t pad_w = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kw - 1) / 2);
+    const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
+    const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
     const conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
                               {kh, kw, stride, pad_h, pad_w, dilation}};
@@ -43,7 +55,7 @@ static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
            bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
            bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
            bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
-           bs_infer_field(infer, "pad", desc->pad, BS_PAD_VALID, 1 << 15) &&
+           bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) &&
            bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
            bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
 }
@@ -307,6 +319,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                             .params_bytes = sizeof(bs_conv2d_desc),
                             BS_FIELDS(conv2d_fields),
+                            .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,

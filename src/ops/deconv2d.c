@@ -9,7 +9,10 @@
 static const bs_field deconv2d_fields[] = {
     {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
     {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, &fields[3], &fields[8]); }
 
 typedef struct deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;
@@ -35,7 +38,7 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
     return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
            bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_field(infer, "pad", desc->pad, 0, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
 
@@ -319,6 +322,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               .params_bytes = sizeof(bs_deconv2d_desc),
                               BS_FIELDS(deconv2d_fields),
+                              .upgrade = deconv2d_upgrade,
                               .infer = deconv2d_infer,
                               .halo = deconv2d_halo,
                               .flops = deconv2d_flops,

@@ -161,7 +161,7 @@ static bs_graph *picture_net(void)
         } else {
             x = bs_convert(g, x, &(bs_convert_desc){.dtype = BS_F32, .scale = 1 / 255.0f});
             x = p == 1 ? bs_conv2d(g, x, &(bs_conv2d_desc){.name = "one", .out = 4, .act = BS_PRELU, .batch_norm = 1})
-                       : bs_deconv2d(g, x, &(bs_deconv2d_desc){.name = "two", .out = 1, .stride = 2, .pad = 1, .kernel = 4});
+                       : bs_deconv2d(g, x, &(bs_deconv2d_desc){.name = "two", .out = 1, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1, .kernel = 4});
             x = p == 1 ? bs_pixel_shuffle(g, x, 2) : bs_activation(g, x, BS_GELU, 0);
             out[p] = bs_convert(g, x, &(bs_convert_desc){.dtype = BS_U8, .scale = 255});
         }
@@ -215,7 +215,7 @@ static bs_graph *matrix_net(void)
     x = bs_pad(g, x, &(bs_pad_desc){.top = 1, .left = 2, .edge = 1});
     const bs_value pair[2] = {x, bs_clip(g, bs_affine(g, x, 2, 1), -1, 1)};
     x = bs_concat(g, pair, 2, 0);
-    x = bs_pool2d(g, x, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .kernel = 3, .stride = 1, .pad = 1, .count_pad = 1});
+    x = bs_pool2d(g, x, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1});
     x = bs_batch_norm(g, bs_prelu(g, x, "slopes"), &(bs_norm_desc){.name = "bn"});
     x = bs_resize(g, x, &(bs_resize_desc){.kind = BS_RESIZE_BILINEAR, .factor = 2});
     x = bs_pixel_unshuffle(g, x, 2);
