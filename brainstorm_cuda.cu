@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2530c5fced0d22a63f4ad75c09a471875d84db623088cbb4a0e7a28c0aab767a
+ * sha256 of the parts: d2ff34b020ed105fb14b70be5253db164db96f485000bfbc73f49f79c06405c1
  */
 #include "brainstorm.h"
 
@@ -53,6 +53,12 @@
 #define BS_CU_ARGUMENT const
 #endif
 #include <cuda_fp16.h>
+
+/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding or
+ * two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for words
+ * and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So nothing is left to
+ * fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
+__device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
 extern "C" {
 /* ==== begin src/structure.h =================================================================== */
@@ -1156,10 +1162,10 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
     case BS_RELU: return x > 0.0f ? x : 0.0f;
     case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
     case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x)); /* else the product that ends expf may be fused with the sum */
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / (1.0f + expf(-x));
+    case BS_SILU: return x / __fadd_rn(1.0f, expf(-x));
     case BS_CLIP: {
         const float high = param == 0.0f ? 1.0f : param;
         return x > high ? high : x > 0.0f ? x : 0.0f;
@@ -3386,9 +3392,12 @@ template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] + (int64_t)z * from.step[3];
         if (each == 4) {
             const float4 v = bs_cu_get4(from.data, from.dtype, at);
-            sum.x += from.gate * v.x, sum.y += from.gate * v.y, sum.z += from.gate * v.z, sum.w += from.gate * v.w;
+            sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
+            sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
+            sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
+            sum.w = bs_cu_mul_add(from.gate, v.w, sum.w);
         } else {
-            sum.x += from.gate * bs_cu_get(from.data, from.dtype, at);
+            sum.x = bs_cu_mul_add(from.gate, bs_cu_get(from.data, from.dtype, at), sum.x);
         }
     }
     const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
@@ -4499,7 +4508,7 @@ __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step 
 /* p: scale, offset. */
 struct bs_cu_affine_of {
     float scale, offset;
-    __device__ __forceinline__ float of(float x) const { return x * scale + offset; }
+    __device__ __forceinline__ float of(float x) const { return bs_cu_mul_add(x, scale, offset); }
 };
 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -4565,7 +4574,7 @@ __device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step
 }
 
 struct bs_cu_batch_norm_of {
-    __device__ __forceinline__ float of(float x, float scale, float offset) const { return x * scale + offset; }
+    __device__ __forceinline__ float of(float x, float scale, float offset) const { return bs_cu_mul_add(x, scale, offset); }
 };
 
 __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5612,7 +5621,7 @@ struct bs_cu_softmax_line {
         }
         top = bs_cu_lanes_max(top, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            sum += expf(bs_cu_line_get(k, at[0], i) - top);
+            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* expf ends in a product */
         sum = bs_cu_lanes_sum(sum, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
             bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
@@ -5642,12 +5651,12 @@ struct bs_cu_layer_norm_line {
         mean = bs_cu_lanes_sum(mean, k.lanes) / count;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
             const float d = bs_cu_line_get(k, at[0], i) - mean;
-            variance += d * d;
+            variance = bs_cu_mul_add(d, d, variance);
         }
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + weight[i + s->p[1].i]);
+            bs_cu_line_put(k, at[1], i, bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
     }
 };
 
@@ -6100,9 +6109,9 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         float line = 0.0f;
         for (int32_t i = 0; i < taps; i++) {
             const int32_t at = bs_cu_resize_tap(gx + px.start + i, x.frame_x, x.frame_w);
-            line = __fadd_rn(line, __fmul_rn(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2])));
+            line = bs_cu_mul_add(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2]), line);
         }
-        sum = __fadd_rn(sum, __fmul_rn(py.weight[j], line));
+        sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
     bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum, s->p[3].i);
 }
@@ -6124,7 +6133,7 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
  * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
 
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
-__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return __fadd_rn(sum, __fmul_rn(weight, v)); }
+__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return bs_cu_mul_add(weight, v, sum); }
 
 __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v)
 {
@@ -6912,7 +6921,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
         bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
     }
     if (threadIdx.x == 0)
-        *r.d.price = 12.0f - (float)low / 8.0f;
+        *r.d.price = __fsub_rn(12.0f, (float)low / 8.0f);
     return true;
 }
 
