@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e4ed0f4430c5a3d59f89d173339949f6a8db3362df45e09a5bd2e10fa2bf27fd
+ * sha256 of the parts: 4affbd3ae0ce13d059a77b6d28b3a115c9e940c0e98e2e62cf71b6e91332b843
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24158,6 +24158,27 @@ static void zero_state(bs_session *s, uint8_t *memory, uint64_t bytes)
         s->broken = true;
 }
 
+/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's, and on
+ * a GPU the host may not reach it. */
+static void zero_bound(bs_session *s, const bs_buffer *b)
+{
+    const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
+    int64_t piece = 1, pieces = 1;
+    int32_t outer = b->rank;
+    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
+        piece *= b->dim[outer - 1];
+    for (int32_t i = 0; i < outer; i++)
+        pieces *= b->dim[i];
+    for (int64_t k = 0; k < pieces; k++) {
+        int64_t rest = k, at = 0;
+        for (int32_t i = outer - 1; i >= 0; i--) {
+            at += rest % b->dim[i] * b->stride[i];
+            rest /= b->dim[i];
+        }
+        zero_state(s, (uint8_t *)b->data + at * bytes, (uint64_t)(piece * bytes));
+    }
+}
+
 void bs_reset_state(bs_session *session)
 {
     if (!session)
@@ -24172,18 +24193,7 @@ void bs_reset_state(bs_session *session)
             zero_state(session, session->state[n], session->state_bytes[n]);
             continue;
         }
-        const size_t bytes = bs_dtype_bytes(b->dtype);
-        int64_t elements = 1;
-        for (int32_t i = 0; i < b->rank; i++)
-            elements *= b->dim[i];
-        for (int64_t k = 0; k < elements; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = b->rank - 1; i >= 0; i--) {
-                at += rest % b->dim[i] * b->stride[i];
-                rest /= b->dim[i];
-            }
-            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
-        }
+        zero_bound(session, b);
     }
 }
 
