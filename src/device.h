@@ -134,6 +134,7 @@ typedef struct bs_device_client {
     int8_t *const *chosen;
     int32_t *counts;   /* [routers * BS_MAX_PATHS] */
     int64_t *dropped;  /* [routers] */
+    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */

@@ -84,7 +84,7 @@ static void bind_own_states(bs_session *s)
 /* ------------------------------------------------------------------------------------------------- device */
 
 /* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
-static bool device_start(bs_session *s, bs_device *device, bs_error *error)
+static bool device_start(bs_session *s, bs_device *device, void *stream, bs_error *error)
 {
     bs_device_layout layout;
     if (!device)
@@ -98,7 +98,7 @@ static bool device_start(bs_session *s, bs_device *device, bs_error *error)
         if (bs_session_is_state(s->plan, n))
             s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->callbacks, s->chosen, s->counts, s->dropped};
+                                     s->callbacks, s->chosen, s->counts, s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -148,7 +148,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
-    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
+    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, desc->cuda_stream, error))
         return false;
     bind_own_states(s);
     if (s->device)
