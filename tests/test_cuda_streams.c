@@ -105,6 +105,7 @@ static void test_threads(int32_t lowering, bool one_stream)
 #ifdef BS_CUDA_CPU
     struct cuda_cpu_counts c;
     cuda_cpu_counts_reset();
+    cuda_cpu_delay(300, 3); /* captures stay open for long enough to be met */
 #endif
     for (int32_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, camera_thread, &cameras[i]);
@@ -115,6 +116,7 @@ static void test_threads(int32_t lowering, bool one_stream)
     check(wrong == 0, "%s, two sessions on two threads, %s: %d runs, %d wrong: %s%s", bs_lowering_name((bs_lowering)lowering),
           one_stream ? "both on the caller's stream" : "a stream each", THREADS * TURNS, wrong, all[0].error.message, all[1].error.message);
 #ifdef BS_CUDA_CPU
+    cuda_cpu_delay(0, 3);
     cuda_cpu_counts_get(&c);
     const bool graphs = lowering == BS_LOWER_GRAPH || lowering == BS_LOWER_CONDITIONAL;
     check(!graphs || c.graph_launches == THREADS * TURNS, "every run is a graph, none was spoilt while it was recorded: %lld", (long long)c.graph_launches);
