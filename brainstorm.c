@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5eacc3435775d658c4881137808fcf979981a7f6f8c1a70f56c8ab8c2aeacdde
+ * sha256 of the parts: 3a65de517606105c40a8f0a7c37222a5e5155115bc1aa6b0eb044b267eb9a867
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8441,8 +8441,8 @@ size_t bs_graph_bytes(const bs_graph_desc *desc)
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    const size_t bytes = bs_graph_bytes(desc);
-    if (!arena || bytes == 0 || !graph_layout(desc, &l))
+    size_t bytes = 0;
+    if (!arena || !graph_layout(desc, &l) || !bs_bytes_fit(l.bytes, SIZE_MAX, &bytes))
         return NULL;
     uint8_t *memory = bs_arena_take(arena, bytes);
     if (!memory)
@@ -19094,6 +19094,7 @@ typedef struct bs_device_client {
     int16_t *const *chosen;
     int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
     int64_t *dropped;  /* [routers] */
+    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
@@ -25573,7 +25574,7 @@ static void bind_own_states(bs_session *s)
 /* ------------------------------------------------------------------------------------------------- device */
 
 /* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
-static bool device_start(bs_session *s, bs_device *device, bs_error *error)
+static bool device_start(bs_session *s, bs_device *device, void *stream, bs_error *error)
 {
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
@@ -25589,7 +25590,7 @@ static bool device_start(bs_session *s, bs_device *device, bs_error *error)
         if (bs_session_is_state(s->plan, n))
             s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped};
+                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -25645,7 +25646,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         return false;
     if (desc->weights_of)
         s->weights = desc->weights_of->weights;
-    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
+    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, desc->cuda_stream, error))
         return false;
     bind_own_states(s);
     if (s->device)
@@ -25758,6 +25759,27 @@ static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
         s->broken = true;
 }
 
+/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's, and on
+ * a GPU the host may not reach it. */
+static void zero_bound(bs_session *s, const bs_buffer *b)
+{
+    const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
+    int64_t piece = 1, pieces = 1;
+    int32_t outer = b->rank;
+    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
+        piece *= b->dim[outer - 1];
+    for (int32_t i = 0; i < outer; i++)
+        pieces *= b->dim[i];
+    for (int64_t k = 0; k < pieces; k++) {
+        int64_t rest = k, at = 0;
+        for (int32_t i = outer - 1; i >= 0; i--) {
+            at += rest % b->dim[i] * b->stride[i];
+            rest /= b->dim[i];
+        }
+        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(piece, (size_t)bytes));
+    }
+}
+
 void bs_reset_state(bs_session *session)
 {
     if (!session)
@@ -25772,18 +25794,7 @@ void bs_reset_state(bs_session *session)
             zero_state(session, session->state[n], session->state_bytes[n]);
             continue;
         }
-        const size_t bytes = bs_dtype_bytes(b->dtype);
-        int64_t elements = 1;
-        for (int32_t i = 0; i < b->rank; i++)
-            elements *= b->dim[i];
-        for (int64_t k = 0; k < elements; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = b->rank - 1; i >= 0; i--) {
-                at += rest % b->dim[i] * b->stride[i];
-                rest /= b->dim[i];
-            }
-            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
-        }
+        zero_bound(session, b);
     }
 }
 

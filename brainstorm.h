@@ -344,7 +344,8 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3);
 bs_value bs_input(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 void bs_output(bs_graph *graph, const char *name, bs_value value);
 /* State kept from run to run: read here as it was at the start of a run, zero after a reset; written at
- * the end of a run by bs_state_write. Lives in the persistent arena, or in a buffer bound by its name. */
+ * the end of a run by bs_state_write. Lives in the persistent arena (of a GPU: in its memory), or in a buffer bound by its
+ * name: what that holds when it is bound is what the next run reads. */
 bs_value bs_state(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 void bs_state_write(bs_graph *graph, bs_value state, bs_value value);
 
@@ -862,6 +863,7 @@ typedef struct bs_session_desc {
      * instead of making its own: it takes bs_sizes.weights bytes less. The other must be closed after it. Both may run at once.
      * Slots of streamed weights are each session's own. */
     const bs_session *weights_of;
+    void *cuda_stream;           /* a cudaStream_t that runs are queued on (CUDA, below); NULL: one of the session's own */
 } bs_session_desc;
 
 /* Takes what bs_plan_sizes said from the four arenas, loads and prepares the weights, starts threads-1 workers.
@@ -936,18 +938,35 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
  *     bs_cuda_close(gpu);
  *
  * Routing stays on the GPU: between input and output of a run the host waits for nothing, unless weights are streamed or a
- * router asks a callback. Bound buffers may lie in ordinary memory (they are copied), in pinned memory or in the GPU's
- * (used in place). Results equal the CPU's within rounding; they are the same bytes from run to run. */
+ * router asks a callback. Results equal the CPU's within rounding; they are the same bytes from run to run.
+ *
+ * Bound buffers may lie in ordinary memory (they are copied: inputs by bs_submit, outputs by bs_wait), in pinned memory or
+ * in the GPU's (used in place). Strides are honoured wherever a buffer lies; what lies between its elements is left alone.
+ * The host itself reads `lengths` of segments and `past`: those are in ordinary or pinned memory.
+ *
+ * Streams   Every session queues on a stream of its own unless bs_session_desc.cuda_stream names one of the caller's, which
+ *   then outlives the session. On the caller's stream a run is like a kernel: it reads what was queued before bs_submit
+ *   has written, and what is queued after bs_submit has returned finds, without bs_wait, the outputs and states that are
+ *   bound in the GPU's or in pinned memory. bs_wait is for the host: outputs in ordinary memory, the status (after a failed
+ *   run outputs hold nothing of use), bs_decision_get. With streams of their own sessions do not wait for each other: bs_wait
+ *   for the one before giving its outputs to the next.
+ *   The stream may be one of several sessions', and of work of the caller's, from any thread: they take turns, launch by
+ *   launch, and none is held up or captured by another (graphs are captured on a stream that nobody else has). It must not be
+ *   being captured by the caller when a session is made, run or waited for, nor be cudaStreamPerThread.
+ * Limits    Strides of a bound buffer are below 2^31 elements; so are the elements of what an op gives (of a row; of a whole tensor
+ *   of the root domain) and of a bound output. Else BS_ERROR_LIMIT, before anything runs.
+ * Threads   Sessions of one device run on threads of their own, each used by one at a time. What takes from the device's
+ *   memory is for one thread at a time: bs_session_create. bs_cuda_close comes after the last bs_session_close. */
 typedef struct bs_cuda_desc {
     int32_t index;         /* of the GPU */
     uint64_t device_bytes; /* of one allocation on it; the sum of bs_sizes.device of the sessions it will serve */
     uint64_t pinned_bytes; /* of one page-locked allocation; likewise */
     void *device_memory;   /* or: the caller's, of these sizes; NULL: allocated */
     void *pinned_memory;
-    void *stream;          /* cudaStream_t that runs are queued on; NULL: one is made */
     uint64_t cublas_bytes; /* more than 0: large layers on rows that no router made are cuBLAS's, with so many of device_bytes for
-                              its workspace (4 MiB; 32 on Hopper). Faster where it is, but it makes its own handle, and a
-                              row's last bits may depend on how many rows there are. Not with BS_NO_CUBLAS */
+                              its workspace in each session (4 MiB; 32 on Hopper). Faster where it is, but a session then makes
+                              a handle of cuBLAS, which allocates, and a row's last bits may depend on how many rows
+                              there are. Not with BS_NO_CUBLAS */
 } bs_cuda_desc;
 /* Bookkeeping lies in `arena` (persistent, some 200 bytes). NULL on failure: BS_ERROR_UNSUPPORTED when there is no GPU. */
 bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error);

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 10bcb899468e1e082ac7f2e25bc7bfe33391f4fbd2919dc7d4d66ebda3148a44
+ * sha256 of the parts: be46d49da2a58041274f577a5f6f0464c4d12f81d80186ef4b9727f638b1ffe1
  */
 #include "brainstorm.h"
 
@@ -53,6 +53,12 @@
 #define BS_CU_ARGUMENT const
 #endif
 #include <cuda_fp16.h>
+
+/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding or
+ * two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for words
+ * and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So nothing is left to
+ * fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
+__device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
 extern "C" {
 /* ==== begin src/structure.h =================================================================== */
@@ -1115,6 +1121,7 @@ typedef struct bs_device_client {
     int16_t *const *chosen;
     int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
     int64_t *dropped;  /* [routers] */
+    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
@@ -1403,10 +1410,10 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
     case BS_RELU: return x > 0.0f ? x : 0.0f;
     case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
     case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x)); /* else the product that ends expf may be fused with the sum */
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / (1.0f + expf(-x));
+    case BS_SILU: return x / __fadd_rn(1.0f, expf(-x));
     case BS_CLIP: {
         const float high = param == 0.0f ? 1.0f : param;
         return x > high ? high : x > 0.0f ? x : 0.0f;
@@ -3628,9 +3635,12 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] + (int64_t)z * from.step[3];
         if (each == 4) {
             const float4 v = bs_cu_get4(from.data, from.dtype, at);
-            sum.x += from.gate * v.x, sum.y += from.gate * v.y, sum.z += from.gate * v.z, sum.w += from.gate * v.w;
+            sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
+            sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
+            sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
+            sum.w = bs_cu_mul_add(from.gate, v.w, sum.w);
         } else {
-            sum.x += from.gate * bs_cu_get(from.data, from.dtype, at);
+            sum.x = bs_cu_mul_add(from.gate, bs_cu_get(from.data, from.dtype, at), sum.x);
         }
     }
     if (each == 4)
@@ -4748,7 +4758,7 @@ __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step 
 /* p: scale, offset. */
 struct bs_cu_affine_of {
     float scale, offset;
-    __device__ __forceinline__ float of(float x) const { return x * scale + offset; }
+    __device__ __forceinline__ float of(float x) const { return bs_cu_mul_add(x, scale, offset); }
 };
 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -4814,7 +4824,7 @@ __device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step
 }
 
 struct bs_cu_batch_norm_of {
-    __device__ __forceinline__ float of(float x, float scale, float offset) const { return x * scale + offset; }
+    __device__ __forceinline__ float of(float x, float scale, float offset) const { return bs_cu_mul_add(x, scale, offset); }
 };
 
 __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5655,7 +5665,7 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
-/* All `rows` rows of such a linear, on the handle's stream. Operands and step as they were lowered; prepared: its weights
+/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered; prepared: its weights
  * on the device. */
 static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared,
                                 int32_t rows)
@@ -5675,7 +5685,7 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 #endif
     if (lines == 0)
         return true;
-    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX || cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
         cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
                      reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
                      reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
@@ -5862,7 +5872,7 @@ struct bs_cu_softmax_line {
         }
         top = bs_cu_lanes_max(top, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            sum += expf(bs_cu_line_get(k, at[0], i) - top);
+            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* expf ends in a product */
         sum = bs_cu_lanes_sum(sum, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
             bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
@@ -5892,12 +5902,12 @@ struct bs_cu_layer_norm_line {
         mean = bs_cu_lanes_sum(mean, k.lanes) / count;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
             const float d = bs_cu_line_get(k, at[0], i) - mean;
-            variance += d * d;
+            variance = bs_cu_mul_add(d, d, variance);
         }
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + weight[i + s->p[1].i]);
+            bs_cu_line_put(k, at[1], i, bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
     }
 };
 
@@ -6932,7 +6942,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
         bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
     }
     if (threadIdx.x == 0)
-        *r.d.price = 12.0f - (float)low / 8.0f;
+        *r.d.price = __fsub_rn(12.0f, (float)low / 8.0f);
     return true;
 }
 
@@ -7204,9 +7214,9 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         float line = 0.0f;
         for (int32_t i = 0; i < taps; i++) {
             const int32_t at = bs_cu_resize_tap(gx + px.start + i, x.frame_x, x.frame_w);
-            line = __fadd_rn(line, __fmul_rn(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2])));
+            line = bs_cu_mul_add(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2]), line);
         }
-        sum = __fadd_rn(sum, __fmul_rn(py.weight[j], line));
+        sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
     bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum, s->p[3].i);
 }
@@ -7228,7 +7238,7 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
  * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
 
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
-__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return __fadd_rn(sum, __fmul_rn(weight, v)); }
+__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return bs_cu_mul_add(weight, v, sum); }
 
 __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v)
 {
@@ -7767,6 +7777,7 @@ struct bs_cu_lowering {
     int32_t n_steps, n_operands, n_given;
     bool cublas;   /* large layers are its */
     bool overflow; /* a stride or an extent beyond 31 bits */
+    int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
 };
 
 static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
@@ -8137,6 +8148,17 @@ static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_devic
     s->p[1].i = r->desc->paths;
 }
 
+/* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */
+static bool bs_cu_countable(const bs_device_operand *o)
+{
+    int64_t elements = 1;
+    for (int32_t i = 0; i < o->rank && elements <= INT32_MAX; i++) {
+        const bool side = o->rank == 3 && i > 0;
+        elements *= (side && o->cell > 0 ? o->cell : o->dim[i]) + (side ? 2 * (int64_t)o->margin : 0);
+    }
+    return elements <= INT32_MAX;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -8160,6 +8182,10 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
+    for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
+        l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
+    if (l->overflow || l->too_many)
+        return; /* nothing is launched: what describes a step may count */
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
     if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
@@ -8295,6 +8321,9 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }
+    if (l->too_many)
+        return bs_fail(error, BS_ERROR_LIMIT, "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
+                       bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
     for (int32_t k = 0; k < l->n_steps; k++)
         if (l->steps[k].kernel == BS_CU_unsupported)
             return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU", bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
@@ -8508,7 +8537,8 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
 /* ==== end src/cuda/launch.cuh ================================================================= */
 
 /* ==== begin src/cuda/device.cuh =============================================================== */
-/* device.cuh - the GPU: opening it, its two arenas, its stream, what it is.
+/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it is open
+ * but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of its own.
  * The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
 #ifndef BS_CUDA_DEVICE
 #define BS_CUDA_DEVICE
@@ -8522,14 +8552,11 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
 struct bs_cu_device {
     bs_device base; /* first: what sessions see */
     int index;
-    cudaStream_t stream;
-    bool own_memory, own_pinned, own_stream;
+    bool own_memory, own_pinned;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
     bool integrated, conditional;
-#ifndef BS_NO_CUBLAS
-    cublasHandle_t cublas; /* NULL: not asked for */
-#endif
+    uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -8589,38 +8616,10 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
 
 static void bs_cu_device_free(bs_cu_device *d)
 {
-    if (d->stream)
-        cudaStreamSynchronize(d->stream);
-#ifndef BS_NO_CUBLAS
-    if (d->cublas)
-        cublasDestroy(d->cublas);
-#endif
     if (d->own_memory && d->base.memory.base)
-        cudaFree(d->base.memory.base); /* waits for the device, even where the call above failed */
+        cudaFree(d->base.memory.base); /* waits for the device */
     if (d->own_pinned && d->base.pinned.base)
         cudaFreeHost(d->base.pinned.base);
-    if (d->own_stream && d->stream)
-        cudaStreamDestroy(d->stream);
-}
-
-/* Its workspace is ours: captured in a graph it would grow, else. */
-static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *error)
-{
-#ifdef BS_NO_CUBLAS
-    (void)d, (void)bytes;
-    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
-#else
-    void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
-    if (!workspace)
-        return bs_fail_arena(error, &d->base.memory, bs_bytes_of(bytes), "the workspace of cuBLAS");
-    if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
-        d->cublas = NULL;
-        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
-    }
-    if (cublasSetStream(d->cublas, d->stream) != CUBLAS_STATUS_SUCCESS || cublasSetWorkspace(d->cublas, workspace, (size_t)bytes) != CUBLAS_STATUS_SUCCESS)
-        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
-    return BS_OK;
-#endif
 }
 
 static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)
@@ -8629,8 +8628,6 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     bs_status status = BS_OK;
     d->own_memory = !memory && desc->device_bytes > 0;
     d->own_pinned = !pinned && desc->pinned_bytes > 0;
-    d->own_stream = !desc->stream;
-    d->stream = static_cast<cudaStream_t>(desc->stream);
     if (d->own_memory)
         status = bs_cu_check(cudaMalloc(&memory, (size_t)desc->device_bytes), "allocating on the device", error);
     if (status != BS_OK)
@@ -8641,11 +8638,12 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     if (status != BS_OK)
         pinned = NULL;
     bs_arena_init(&d->base.pinned, "pinned", pinned, pinned ? (size_t)desc->pinned_bytes : 0);
-    if (status == BS_OK && d->own_stream)
-        status = bs_cu_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream", error);
-    if (status != BS_OK && d->own_stream)
-        d->stream = NULL;
-    return status == BS_OK && desc->cublas_bytes ? bs_cu_device_cublas(d, desc->cublas_bytes, error) : status;
+    d->cublas_bytes = desc->cublas_bytes;
+#ifdef BS_NO_CUBLAS
+    if (status == BS_OK && desc->cublas_bytes)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
+#endif
+    return status;
 }
 
 extern const bs_device_api bs_cu_api; /* session.cuh */
@@ -8709,8 +8707,11 @@ extern "C" void bs_cuda_close(bs_device *device)
  *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
  *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
  *
- * All read the same counts in the device's memory, so results are the same bytes. Relies on run.cuh.
- * Must never need what the toolkit or the driver does not have. */
+ * All read the same counts in the device's memory, so results are the same bytes.
+ *
+ * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads or
+ * the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
+ * Must never need what the toolkit or the driver does not have, and never capture a stream that others can reach. */
 #ifndef BS_CUDA_GRAPH
 #define BS_CUDA_GRAPH
 
@@ -8733,7 +8734,10 @@ extern "C" void bs_cuda_close(bs_device *device)
 #define BS_CUDA_BIND
 
 /* ==== begin src/cuda/state.cuh ================================================================ */
-/* state.cuh - what the backend knows of a session, where it keeps that, and waiting for the device.
+/* state.cuh - what the backend knows of a session, where it keeps that, its streams, and waiting for the device.
+ *
+ * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side, each
+ * on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
  * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
  * Relies on device.cuh and lower_step.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
@@ -8750,8 +8754,16 @@ struct bs_device_session {
     uint8_t *pinned;
     uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
+    cudaStream_t private_stream; /* nobody else's: what is captured goes here */
+    cudaStream_t run_stream;     /* runs are queued on it: the caller's, or the private one */
+    cudaStream_t stream;         /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
+#ifndef BS_NO_CUBLAS
+    cublasHandle_t cublas; /* NULL: not asked for */
+    void *workspace;       /* of it, in the device's memory */
+    size_t workspace_bytes;
+#endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
     int32_t lowering; /* bs_lowering */
@@ -8828,17 +8840,80 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
                        "asking for shared memory", error);
 }
 
+/* ------------------------------------------------------------------------------------------------- cuBLAS */
+
+#ifndef BS_NO_CUBLAS
+/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives the
+ * workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
+static bool bs_cu_cublas_here(bs_device_session *s)
+{
+    return cublasSetStream(s->cublas, s->stream) == CUBLAS_STATUS_SUCCESS &&
+           cublasSetWorkspace(s->cublas, s->workspace, s->workspace_bytes) == CUBLAS_STATUS_SUCCESS;
+}
+
+/* A handle of the session's own, because a handle has one stream and one workspace at a time. */
+static bs_status bs_cu_session_cublas(bs_device_session *s, bs_error *error)
+{
+    bs_arena *memory = &s->device->base.memory;
+    uint8_t *bytes = static_cast<uint8_t *>(bs_arena_take(memory, (size_t)s->device->cublas_bytes));
+    if (!bytes)
+        return bs_fail_arena(error, memory, bs_bytes_of(s->device->cublas_bytes), "the workspace of cuBLAS");
+    const size_t lost = (size_t)(0 - reinterpret_cast<uintptr_t>(bytes)) & 255, all = (size_t)s->device->cublas_bytes;
+    s->workspace = bytes + lost; /* cuBLAS takes multiples of 256 only */
+    s->workspace_bytes = all > lost ? all - lost : 0;
+    if (cublasCreate(&s->cublas) != CUBLAS_STATUS_SUCCESS) {
+        s->cublas = NULL;
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
+    }
+    return bs_cu_cublas_here(s) ? BS_OK : bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
+}
+#endif
+
+/* --------------------------------------------------------------------------------------- opening, closing */
+
+/* Where waiting fails it waits once more: memory that is still at work goes back to its owner. */
+static void bs_cu_idle(cudaStream_t stream)
+{
+    if (cudaStreamSynchronize(stream) != cudaSuccess)
+        cudaStreamSynchronize(stream);
+}
+
 static void bs_cu_state_close(bs_device_session *s)
 {
-    cudaStreamSynchronize(s->device->stream);
+    if (s->run_stream)
+        bs_cu_idle(s->run_stream);
     for (int32_t k = 0; k < s->n_lanes; k++) {
-        cudaStreamSynchronize(s->lanes[k]);
+        bs_cu_idle(s->lanes[k]);
         cudaStreamDestroy(s->lanes[k]);
     }
     s->n_lanes = 0;
+#ifndef BS_NO_CUBLAS
+    if (s->cublas)
+        cublasDestroy(s->cublas);
+    s->cublas = NULL;
+#endif
     if (s->has_event)
         cudaEventDestroy(s->done);
     s->has_event = s->in_flight = false;
+    if (s->private_stream)
+        cudaStreamDestroy(s->private_stream);
+    s->private_stream = s->run_stream = s->stream = NULL;
+}
+
+/* The private stream waits for no other: the default stream neither. */
+static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
+{
+    bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking), "making a stream", error);
+    if (status != BS_OK) {
+        s->private_stream = NULL;
+        return status;
+    }
+    s->run_stream = s->stream = s->client->stream ? static_cast<cudaStream_t>(s->client->stream) : s->private_stream;
+    status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
+    s->has_event = status == BS_OK;
+    for (; status == BS_OK && bs_plan_streams(s->client->plan) && s->n_lanes < s->client->plan->lanes; s->n_lanes += status == BS_OK)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+    return status;
 }
 
 static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
@@ -8866,15 +8941,18 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     if (status == BS_OK)
         status = bs_cu_session_shared(s, error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
-    s->has_event = status == BS_OK;
-    for (; status == BS_OK && bs_plan_streams(client->plan) && s->n_lanes < client->plan->lanes; s->n_lanes += status == BS_OK)
-        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+        status = bs_cu_session_streams(s, error);
+#ifndef BS_NO_CUBLAS
+    if (status == BS_OK && s->device->cublas_bytes)
+        status = bs_cu_session_cublas(s, error);
+#endif
     *session = s;
     if (status != BS_OK)
         bs_cu_state_close(s);
     return status;
 }
+
+/* ------------------------------------------------------------------------------------------------- waiting */
 
 /* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still at
  * work must not meet what comes after the error. */
@@ -8885,16 +8963,16 @@ static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
     s->in_flight = false;
     const bs_status status = bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
     if (status != BS_OK)
-        cudaStreamSynchronize(s->device->stream);
+        cudaStreamSynchronize(s->stream);
     return status;
 }
 
 static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->stream), "recording an event", error);
     s->in_flight = status == BS_OK;
     if (status != BS_OK)
-        cudaStreamSynchronize(s->device->stream);
+        cudaStreamSynchronize(s->stream);
     return status;
 }
 
@@ -8912,7 +8990,7 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
     const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
-                                                         cudaMemcpyHostToDevice, s->device->stream),
+                                                         cudaMemcpyHostToDevice, s->stream),
                                          "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }
@@ -9011,8 +9089,8 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
         uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
         uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
         const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
-        status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->device->stream)
-                                : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->device->stream),
+        status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->stream)
+                                : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->stream),
                              in ? "copying inputs to the device" : "copying outputs from the device", error);
     }
     return status;
@@ -9080,7 +9158,7 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
     if (bytes == 0)
         return BS_OK;
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from, (size_t)bytes,
-                                       cudaMemcpyHostToDevice, s->device->stream),
+                                       cudaMemcpyHostToDevice, s->stream),
                        "copying tables to the device", error);
 }
 
@@ -9107,7 +9185,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.memory = (uint64_t)(uintptr_t)s->memory;
     l.weights = (uint64_t)(uintptr_t)s->client->weights;
 #ifndef BS_NO_CUBLAS
-    l.cublas = s->device->cublas != NULL;
+    l.cublas = s->cublas != NULL;
 #endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
@@ -9132,7 +9210,7 @@ static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLas
 /* Copies between pinned and device memory, and then waits. */
 static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
 {
-    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->device->stream), "asking the device", error);
+    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device", error);
     if (status == BS_OK)
         status = bs_cu_mark(s, error);
     return status == BS_OK ? bs_cu_settle(s, error) : status;
@@ -9201,7 +9279,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
-                                           (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
+                                           (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
                          "copying scores from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
@@ -9223,7 +9301,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
     if (status != BS_OK)
         return status;
-    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
+    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->stream),
                          "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
@@ -9233,13 +9311,14 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 {
     const bs_device_client *c = s->client;
     const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
         const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
         const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
         const bs_node *node = &c->graph->nodes[step->node];
         const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
-        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, c->weights + step->prepared,
-                                 c->domains[step->domain].count))
+        if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
+                                          c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
     }
     return bs_cu_launched(error);
@@ -9248,7 +9327,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
-    const cudaStream_t stream = s->device->stream;
+    const cudaStream_t stream = s->stream;
     bs_status status = BS_OK;
     if (l->callback)
         status = bs_cu_ask(s, l, error);
@@ -9334,7 +9413,7 @@ static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t
 static void bs_cu_drop_graph(bs_device_session *s)
 {
     if (s->exec) {
-        cudaStreamSynchronize(s->device->stream); /* it may be running */
+        cudaStreamSynchronize(s->run_stream); /* it may be running */
         cudaGraphExecDestroy(s->exec);
     }
     if (s->graph)
@@ -9344,16 +9423,16 @@ static void bs_cu_drop_graph(bs_device_session *s)
     s->last = NULL;
 }
 
-/* What is queued from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
     if (s->lowering == BS_LOWER_CONDITIONAL)
-        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
                                                          cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
 #endif
-    return bs_cu_check(cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
+    return bs_cu_check(cudaStreamBeginCapture(s->private_stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
 }
 
 static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
@@ -9366,15 +9445,15 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
 #if CUDART_VERSION >= 13000
-        status = bs_cu_check(cudaStreamGetCaptureInfo(s->device->stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->private_stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
 #else
-        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->device->stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->private_stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
 #endif
         if (status == BS_OK && count == 1)
             s->last = nodes[0];
     }
 #endif
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing", status == BS_OK ? error : NULL);
     if (s->lowering != BS_LOWER_CONDITIONAL)
         s->graph = captured;
     return status == BS_OK ? ended : status;
@@ -9405,12 +9484,12 @@ static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle h
 static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
 {
     cudaGraph_t same = NULL;
-    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
                                    "capturing a branch", error);
     if (status != BS_OK)
         return status;
     status = bs_cu_run_launches(s, at, at + count, error);
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
     return status == BS_OK ? ended : status;
 }
 
@@ -9423,7 +9502,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
     bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
     if (status != BS_OK)
         return status;
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, handle, true);
     status = bs_cu_launched(error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
@@ -9451,7 +9530,7 @@ static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
     int32_t first, steps;
     bs_cu_stretch_steps(s, at, count, &first, &steps);
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
     bs_status status = bs_cu_launched(error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
@@ -9497,6 +9576,8 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
     if (status == BS_OK)
         status = bs_cu_capture_open(s, error);
     s->capturing = status == BS_OK;
+    if (s->capturing)
+        s->stream = s->private_stream;
     return status;
 }
 
@@ -9505,6 +9586,7 @@ static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
 {
     bs_status status = bs_cu_capture_close(s, error);
     s->capturing = false;
+    s->stream = s->run_stream;
 #if CUDART_VERSION >= 12000
     if (status == BS_OK)
         status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
@@ -9513,19 +9595,20 @@ static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
         status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
 #endif
     if (status == BS_OK)
-        status = bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+        status = bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
     return status;
 }
 
-/* After a failure while capturing: the stream is as before, and graphs are not tried again. */
+/* After a failure while capturing: the private stream is as before, and graphs are not tried again. */
 static void bs_cu_graph_give_up(bs_device_session *s)
 {
     cudaGraph_t captured = NULL;
-    if (s->capturing && cudaStreamEndCapture(s->device->stream, &captured) == cudaSuccess && captured && captured != s->graph)
+    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured && captured != s->graph)
         cudaGraphDestroy(captured);
     cudaGetLastError();
     bs_cu_drop_graph(s);
     s->capturing = false;
+    s->stream = s->run_stream;
     s->no_graph = true;
 }
 
@@ -9556,7 +9639,7 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
     *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
-                                       cudaMemcpyHostToDevice, s->device->stream),
+                                       cudaMemcpyHostToDevice, s->stream),
                        "telling the device where weights are", error);
 }
 
@@ -9565,11 +9648,11 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->device->stream),
+    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
                                    "copying the status from the device", error);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts, (size_t)d->paths * sizeof *told,
-                                             cudaMemcpyDeviceToHost, s->device->stream),
+                                             cudaMemcpyDeviceToHost, s->stream),
                              "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
@@ -9617,7 +9700,7 @@ static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
         status = bs_cu_copy_bound(s, true, error);
     if (status != BS_OK)
         return status;
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
+    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->stream, s->program, s->client->graph->n_routers);
     return bs_cu_launched(error);
 }
 
@@ -9627,7 +9710,7 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
     if (status != BS_OK)
         return status;
     return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
-                                       cudaMemcpyDeviceToHost, s->device->stream),
+                                       cudaMemcpyDeviceToHost, s->stream),
                        "copying decisions from the device", error);
 }
 
@@ -9672,7 +9755,7 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     bs_cu_pack_inputs(s);
     s->replays = s->exec != NULL;
     if (s->replays)
-        return bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+        return bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
     if (bs_cu_wants_graph(s, same) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
         bs_cu_graph_give_up(s);
     return s->capturing ? BS_OK : bs_cu_queue_begin(s, error);
@@ -9747,7 +9830,7 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
         memset(memory, 0, (size_t)bytes);
         return BS_OK;
     }
-    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->device->stream), "clearing a state", NULL) != BS_OK)
+    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) != BS_OK)
         return BS_ERROR_PLATFORM;
     return bs_cu_mark(s, NULL);
 }

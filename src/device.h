@@ -137,6 +137,7 @@ typedef struct bs_device_client {
     int16_t *const *chosen;
     int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
     int64_t *dropped;  /* [routers] */
+    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */

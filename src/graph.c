@@ -64,8 +64,8 @@ size_t bs_graph_bytes(const bs_graph_desc *desc)
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    const size_t bytes = bs_graph_bytes(desc);
-    if (!arena || bytes == 0 || !graph_layout(desc, &l))
+    size_t bytes = 0;
+    if (!arena || !graph_layout(desc, &l) || !bs_bytes_fit(l.bytes, SIZE_MAX, &bytes))
         return NULL;
     uint8_t *memory = bs_arena_take(arena, bytes);
     if (!memory)

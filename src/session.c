@@ -20,6 +20,27 @@ static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
         s->broken = true;
 }
 
+/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's, and on
+ * a GPU the host may not reach it. */
+static void zero_bound(bs_session *s, const bs_buffer *b)
+{
+    const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
+    int64_t piece = 1, pieces = 1;
+    int32_t outer = b->rank;
+    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
+        piece *= b->dim[outer - 1];
+    for (int32_t i = 0; i < outer; i++)
+        pieces *= b->dim[i];
+    for (int64_t k = 0; k < pieces; k++) {
+        int64_t rest = k, at = 0;
+        for (int32_t i = outer - 1; i >= 0; i--) {
+            at += rest % b->dim[i] * b->stride[i];
+            rest /= b->dim[i];
+        }
+        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(piece, (size_t)bytes));
+    }
+}
+
 void bs_reset_state(bs_session *session)
 {
     if (!session)
@@ -34,18 +55,7 @@ void bs_reset_state(bs_session *session)
             zero_state(session, session->state[n], session->state_bytes[n]);
             continue;
         }
-        const size_t bytes = bs_dtype_bytes(b->dtype);
-        int64_t elements = 1;
-        for (int32_t i = 0; i < b->rank; i++)
-            elements *= b->dim[i];
-        for (int64_t k = 0; k < elements; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = b->rank - 1; i >= 0; i--) {
-                at += rest % b->dim[i] * b->stride[i];
-                rest /= b->dim[i];
-            }
-            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
-        }
+        zero_bound(session, b);
     }
 }
 

@@ -85,7 +85,7 @@ static void bind_own_states(bs_session *s)
 /* ------------------------------------------------------------------------------------------------- device */
 
 /* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
-static bool device_start(bs_session *s, bs_device *device, bs_error *error)
+static bool device_start(bs_session *s, bs_device *device, void *stream, bs_error *error)
 {
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
@@ -101,7 +101,7 @@ static bool device_start(bs_session *s, bs_device *device, bs_error *error)
         if (bs_session_is_state(s->plan, n))
             s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped};
+                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -157,7 +157,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         return false;
     if (desc->weights_of)
         s->weights = desc->weights_of->weights;
-    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
+    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, desc->cuda_stream, error))
         return false;
     bind_own_states(s);
     if (s->device)

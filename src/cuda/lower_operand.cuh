@@ -28,6 +28,7 @@ struct bs_cu_lowering {
     int32_t n_steps, n_operands, n_given;
     bool cublas;   /* large layers are its */
     bool overflow; /* a stride or an extent beyond 31 bits */
+    int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
 };
 
 static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)

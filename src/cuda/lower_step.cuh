@@ -161,6 +161,17 @@ static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_devic
     s->p[1].i = r->desc->paths;
 }
 
+/* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */
+static bool bs_cu_countable(const bs_device_operand *o)
+{
+    int64_t elements = 1;
+    for (int32_t i = 0; i < o->rank && elements <= INT32_MAX; i++) {
+        const bool side = o->rank == 3 && i > 0;
+        elements *= (side && o->cell > 0 ? o->cell : o->dim[i]) + (side ? 2 * (int64_t)o->margin : 0);
+    }
+    return elements <= INT32_MAX;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -184,6 +195,10 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
+    for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
+        l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
+    if (l->overflow || l->too_many)
+        return; /* nothing is launched: what describes a step may count */
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
     if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
@@ -319,6 +334,9 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }
+    if (l->too_many)
+        return bs_fail(error, BS_ERROR_LIMIT, "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
+                       bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
     for (int32_t k = 0; k < l->n_steps; k++)
         if (l->steps[k].kernel == BS_CU_unsupported)
             return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU", bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,

@@ -450,7 +450,7 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
-/* All `rows` rows of such a linear, on the handle's stream. Operands and step as they were lowered; prepared: its weights
+/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered; prepared: its weights
  * on the device. */
 static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared,
                                 int32_t rows)
@@ -470,7 +470,7 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 #endif
     if (lines == 0)
         return true;
-    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX || cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
         cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
                      reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
                      reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)

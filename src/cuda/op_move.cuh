@@ -759,9 +759,12 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] + (int64_t)z * from.step[3];
         if (each == 4) {
             const float4 v = bs_cu_get4(from.data, from.dtype, at);
-            sum.x += from.gate * v.x, sum.y += from.gate * v.y, sum.z += from.gate * v.z, sum.w += from.gate * v.w;
+            sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
+            sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
+            sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
+            sum.w = bs_cu_mul_add(from.gate, v.w, sum.w);
         } else {
-            sum.x += from.gate * bs_cu_get(from.data, from.dtype, at);
+            sum.x = bs_cu_mul_add(from.gate, bs_cu_get(from.data, from.dtype, at), sum.x);
         }
     }
     if (each == 4)

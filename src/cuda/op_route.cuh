@@ -743,7 +743,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
         bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
     }
     if (threadIdx.x == 0)
-        *r.d.price = 12.0f - (float)low / 8.0f;
+        *r.d.price = __fsub_rn(12.0f, (float)low / 8.0f);
     return true;
 }
 

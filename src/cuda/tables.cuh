@@ -64,7 +64,7 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
     if (bytes == 0)
         return BS_OK;
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from, (size_t)bytes,
-                                       cudaMemcpyHostToDevice, s->device->stream),
+                                       cudaMemcpyHostToDevice, s->stream),
                        "copying tables to the device", error);
 }
 
@@ -91,7 +91,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.memory = (uint64_t)(uintptr_t)s->memory;
     l.weights = (uint64_t)(uintptr_t)s->client->weights;
 #ifndef BS_NO_CUBLAS
-    l.cublas = s->device->cublas != NULL;
+    l.cublas = s->cublas != NULL;
 #endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
