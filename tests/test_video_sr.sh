@@ -81,8 +81,9 @@ check "a third file is refused" refuses 2 "third file" "$clip" "$out" more
 check "--quality out of range is refused" refuses 2 "0 .. 100" --quality 101 "$clip" "$out"
 check "--threads must be whole" refuses 2 "1 .. 64" --threads 1.5 "$clip" "$out"
 check "--route must be known" refuses 2 "auto, bicubic, small or large" --route best "$clip" "$out"
-check "map and output must differ" refuses 2 "same file" --map "$out" "$clip" "$out"
-check "reference and output must differ" refuses 2 "same file" --reference "$out" "$clip" "$out"
+check "map and output must differ" refuses 1 "same file" --map "$out" "$clip" "$out"
+check "an output that is named like another format is refused" refuses 2 "o.mp4: what is written is y4m" "$clip" "$work/o.mp4"
+check "... a map too" refuses 2 "m.MKV: what is written is y4m" --map "$work/m.MKV" "$clip" "$out"
 check "nothing was written by then" [ ! -e "$out" ]
 
 # Where there is a backend, test_cuda_video.sh says more.
@@ -112,7 +113,7 @@ check "... and is not for a CPU" cpu_half
 
 # --- inputs it refuses -----------------------------------------------------------------------------------
 
-check "a missing input is refused" refuses 1 "cannot open" "$work/nothing.y4m" "$out"
+check "a missing input is refused" refuses 1 "nothing.y4m: cannot be opened: No such file" "$work/nothing.y4m" "$out"
 echo "not a video" >"$work/text.y4m"
 check "what is no y4m is refused" refuses 1 "not a YUV4MPEG2" "$work/text.y4m" "$out"
 : >"$work/empty.y4m"

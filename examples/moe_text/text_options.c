@@ -92,16 +92,6 @@ static bool is_flag(text_options *o, const char *name)
     return true;
 }
 
-/* What is written must not be what is read. */
-static const char *model_named(const text_options *o)
-{
-    if (o->stream.profile && strcmp(o->stream.profile, o->model) == 0)
-        return "the profile and the model are the same file";
-    if (o->stream.trace && strcmp(o->stream.trace, o->model) == 0)
-        return "the trace and the model are the same file";
-    return NULL;
-}
-
 static const char *unknown(const char *text, char *message, size_t bytes)
 {
     snprintf(message, bytes, text[0] == '-' ? "unknown option %.60s (see --help)" : "\"%.60s\" is no option; a prompt is --prompt TEXT",
@@ -128,6 +118,5 @@ const char *text_options_parse(text_options *o, int argc, char **argv, char *mes
     }
     if (o->help)
         return NULL;
-    const char *wrong = device_options_wrong(&o->device);
-    return wrong ? wrong : model_named(o);
+    return device_options_wrong(&o->device);
 }

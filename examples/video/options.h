@@ -20,6 +20,7 @@ typedef struct video_options {
     const char *map, *reference, *stats;
     video_route route;
     bool reuse, quiet, help;
+    bool map_is_png; /* else a y4m video */
     double quality; /* percent of the large net's gain over bicubic that the router keeps */
     int threads;
     bs_tier tier;
