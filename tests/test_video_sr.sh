@@ -221,6 +221,29 @@ check "layout 420p10" layout 420p10 $((small * 3)) $((big * 3)) $codes
 check "layout 422p10" layout 422p10 $((small * 4)) $((big * 4)) $codes
 check "layout 444p10" layout 444p10 $((small * 6)) $((big * 6)) $codes
 
+# Two bytes of 255 a sample: codes that 10 bits cannot hold, all of them; and the largest that they can.
+all_of() { # LOW HIGH: two bytes, in octal
+    stream "W50 H38 F24:1 Ip C444p10" 1 1 sh -c "cat >/dev/null; yes '' | tr '\\n' '\\$1' | head -c $((small * 3)) | sed 's/./&X/g' | tr X '\\$2'"
+}
+all_of 377 377 >"$work/above.y4m"
+all_of 377 003 >"$work/flat.y4m"
+as_the_largest() {
+    sr "$@" "$work/above.y4m" "$out" && sr "$@" "$work/flat.y4m" "$work/other.y4m" && holds "$out" 1 $((big * 6)) && cmp "$out" "$work/other.y4m"
+}
+check "a flat frame of codes above the largest" holds "$work/above.y4m" 1 $((small * 6))
+for route in bicubic small large auto; do
+    check "... is one of the largest: --route $route" as_the_largest --route $route
+done
+largest() {
+    as_the_largest --route bicubic && [ "$(tail -c $((big * 6)) "$out" | od -An -v -tu2 -w2 | sort -u | tr -d ' ')" = 1023 ]
+}
+check "... and stays that" largest
+above_psnr() {
+    sr --reference "$out" --route bicubic --stats "$work/above.json" "$work/above.y4m" "$work/other.y4m" &&
+        grep -q '"psnr_y": null' "$work/above.json"
+}
+check "... when it is measured too" above_psnr
+
 for size in 1x1 2x1 17x3 63x65 65x63 131x7; do
     odd() {
         w=${size%x*} h=${size#*x}
