@@ -1,6 +1,7 @@
 /* options.c: see options.h. */
 #include "options.h"
 
+#include "shipped.h"
 #include "words.h"
 #include "y4m.h"
 
@@ -22,7 +23,8 @@ const char *options_usage(void)
     return "usage: video_sr [options] INPUT OUTPUT\n"
            "Doubles the size of a y4m video: luma by a routed network, chroma bicubic. - is standard input or output.\n"
            "\n"
-           "  --model FILE      network [models/sr2x_video.gguf]\n"
+           "  --model FILE      network [sr2x_video.gguf, as shipped: ../models or ../share/brainstorm beside\n"
+           "                    the program, models/ here]\n"
            "  --quality N       0..100: percent of the large net's gain over bicubic that routing aims to keep [93]\n"
            "  --route R         auto | bicubic | small | large: one route for every tile [auto]\n"
            "                    (exit1 | exit2: the large net, left at that exit)\n"
@@ -39,10 +41,9 @@ const char *options_usage(void)
            "  --stats FILE      everything measured, as JSON\n"
            "  --quiet           no progress\n"
            "\n"
-           "On a GPU; the next frame is read while it works. --threads, --tier and --conv are the CPU's:\n" DEVICE_OPTIONS_USAGE
-           "\n"
-           "Weights that do not fit into memory; results are the same bytes:\n" STREAM_OPTIONS_USAGE
-           "\n"
+           "On a GPU; the next frame is read while it works. --threads, --tier and --conv are the "
+           "CPU's:\n" DEVICE_OPTIONS_USAGE "\n"
+           "Weights that do not fit into memory; results are the same bytes:\n" STREAM_OPTIONS_USAGE "\n"
            "  --help\n"
            "\n"
            "ffmpeg -v error -i in.mp4 -f yuv4mpegpipe - | video_sr - - | ffmpeg -f yuv4mpegpipe -i - out.mp4\n";
@@ -145,7 +146,7 @@ static bool ends_in_png(const char *path)
 
 const char *options_parse(video_options *o, int argc, char **argv, char *message, size_t bytes)
 {
-    *o = (video_options){.model = "models/sr2x_video.gguf", .reuse = true, .quality = 93, .threads = 1, .frames = -1};
+    *o = (video_options){.reuse = true, .quality = 93, .threads = 1, .frames = -1};
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (a[0] == '-' && a[1] == '-') {
@@ -177,6 +178,9 @@ const char *options_parse(video_options *o, int argc, char **argv, char *message
     if (o->help)
         return NULL;
     o->map_is_png = o->map && ends_in_png(o->map);
+    if (!o->model && !shipped_find(argv[0], "sr2x_video.gguf", o->shipped, sizeof o->shipped))
+        return o->shipped;
+    o->model = o->model ? o->model : o->shipped;
     const char *wrong = device_options_wrong(&o->device);
     return wrong ? wrong : misnamed(o, message, bytes);
 }
