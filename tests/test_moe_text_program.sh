@@ -134,6 +134,9 @@ check "too many sequences" refuses 2 "expected 1 .. 32" --sequences 33
 check "a temperature that is no number" refuses 2 "expected 0 .. 10" --temperature nan
 check "a missing model" refuses 1 "none.gguf: cannot be opened: No such file" --model "$work/none.gguf"
 check "another network's model" refuses 1 "models/sr2x.gguf" --model models/sr2x.gguf
+head -c 20000 models/moe_text.gguf >"$work/cut.gguf"
+check "a model cut short" refuses 1 "cut.gguf: " --model "$work/cut.gguf"
+check "which is named once" test "$(grep -o cut.gguf "$work/refused.err" | wc -l)" -eq 1
 check "a prompt beyond ASCII" refuses 1 "character 4 (byte 195)" --prompt "caf$(printf '\303\251')"
 
 check_end

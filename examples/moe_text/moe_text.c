@@ -129,6 +129,15 @@ static bool print_all(const run *r)
     return fflush(stdout) == 0 || complain_system("standard output");
 }
 
+/* What the library says of a file begins with the file's name already. */
+static bool complain_network(const run *r)
+{
+    const text_options *o = &r->options;
+    const char *what = device_found(&r->model.gpu, &o->device) ? o->model : "--device cuda",
+               *why = r->model.error.message;
+    return complain(strncmp(why, what, strlen(what)) == 0 ? "" : what, why);
+}
+
 static bool do_run(run *r)
 {
     const text_options *o = &r->options;
@@ -140,7 +149,7 @@ static bool do_run(run *r)
     if (!stream_tools_open(&r->tools, &o->stream, &r->files, &r->model.error))
         return complain("", r->model.error.message);
     if (!text_model_open(&r->model, o, (int)(prompt < most ? prompt : most), &r->tools))
-        return complain(device_found(&r->model.gpu, &o->device) ? o->model : "--device cuda", r->model.error.message);
+        return complain_network(r);
     if (r->model.gpu.fallback[0])
         complain("--device cuda", r->model.gpu.fallback);
     for (int s = 0; s < o->sequences; s++)

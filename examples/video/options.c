@@ -24,7 +24,7 @@ const char *options_usage(void)
            "Doubles the size of a y4m video: luma by a routed network, chroma bicubic. - is standard input or output.\n"
            "\n"
            "  --model FILE      network [sr2x_video.gguf, as shipped: ../models or ../share/brainstorm beside\n"
-           "                    the program, models/ here]\n"
+           "                    the program, models/ here]; examples/video/README.md says what it must be\n"
            "  --quality N       0..100: percent of the large net's gain over bicubic that routing aims to keep [93]\n"
            "  --route R         auto | bicubic | small | large: one route for every tile [auto]\n"
            "                    (exit1 | exit2: the large net, left at that exit)\n"

@@ -344,12 +344,19 @@ static bool finish(run *r, double since)
     return !stats || report_json(stats, &facts) || complain_system(r, r->options.stats);
 }
 
+/* What the library says of a file begins with the file's name already. */
+static bool complain_network(run *r, const char *why)
+{
+    const char *what = device_found(&r->up.gpu, &r->options.device) ? r->options.model : "--device cuda";
+    return complain(r, strncmp(why, what, strlen(what)) == 0 ? "" : what, why);
+}
+
 static bool open_network(run *r)
 {
     const y4m_info *i = &r->in.info;
     const bs_error *e = &r->up.error;
     if (!upscaler_open_with(&r->up, &r->options, &r->tools, i->width, i->height, y4m_facts(i->layout)->bits))
-        return complain(r, device_found(&r->up.gpu, &r->options.device) ? r->options.model : "--device cuda", e->message);
+        return complain_network(r, e->message);
     if (r->up.gpu.fallback[0])
         complain(r, "--device cuda", r->up.gpu.fallback);
     return true;
