@@ -123,7 +123,7 @@ static int run(job *j, const options *o)
     if (code)
         return code;
     progress_end(&p);
-    return code;
+    return 0;
 }
 
 static int set_up(job *j, const options *o)
