@@ -614,8 +614,9 @@ static void slow_process(int from, int to)
     while ((n = read(from, bytes, sizeof bytes)) > 0) {
         const struct timespec some = {0, 100000};
         nanosleep(&some, NULL);
-        for (ssize_t done = 0; done < n;)
-            done += write(to, bytes + done, (size_t)(n - done));
+        for (ssize_t done = 0, put = 0; done < n; done += put)
+            if ((put = write(to, bytes + done, (size_t)(n - done))) <= 0)
+                _exit(1); /* the reader has gone */
     }
     _exit(0);
 }
