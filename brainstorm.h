@@ -332,6 +332,22 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
 /* The sticky error of building, BS_OK when there is none. Inside a block that is not ended: BS_ERROR_GRAPH, until it is. */
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error);
 
+/* What a graph is to whoever uses it, by name: for programs that take other people's models. BS_ERROR_ARGUMENT: there is none
+ * of that name. */
+typedef struct bs_port_facts {
+    bool output; /* else an input */
+    bs_dtype dtype;
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK]; /* at most, where a symbol stands for them */
+} bs_port_facts;
+bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_facts *facts);
+
+typedef struct bs_router_facts {
+    int32_t paths;
+    int32_t patch_size; /* of the patches that it decides on, or that contain what it decides on; 0: there are none */
+} bs_router_facts;
+bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router_facts *facts);
+
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum);
 bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor); /* e.g. the height of a frame of twice the size */
 bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3);

@@ -241,6 +241,44 @@ static void test_limits_told(void)
     }
 }
 
+static void test_ports(void)
+{
+    bs_graph *g = new_graph(NULL);
+    bs_port_facts port = {.rank = 9};
+    bs_router_facts router = {9, 9};
+    const bs_value none = {0},
+                   frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, bs_symbol(g, "H", 96), bs_symbol(g, "W", 144)));
+    const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 48});
+    const bs_value spread = bs_convert(g, bs_patch_features(g, cells, none, NULL), &(bs_convert_desc){.dtype = BS_F32});
+    const bs_value tokens = bs_rows(g, bs_input(g, "tokens", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 7), 2)), none);
+    const bs_router by_patch =
+        bs_route(g, spread, none, &(bs_route_desc){.name = "by_patch", .protocol = BS_ROUTE_TOP1, .paths = 2});
+    const bs_router by_row =
+        bs_route(g, tokens, none, &(bs_route_desc){.name = "by_row", .protocol = BS_ROUTE_TOP1, .paths = 2});
+    const bs_value path[2] = {bs_scatter(g, by_patch, 0, cells), bs_scatter(g, by_patch, 1, cells)};
+    (void)by_row;
+    bs_output(g, "same", bs_assemble(g, bs_gather(g, by_patch, path, none, NULL)));
+    if (!check(g->status == BS_OK, "a graph with two routers: %s", g->error.message))
+        return;
+    check(bs_graph_port_get(g, "frame", &port) == BS_OK && !port.output && port.dtype == BS_U8 && port.rank == 3 &&
+              port.dim[0] == 1 && port.dim[1] == 96 && port.dim[2] == 144 && port.dim[3] == 0,
+          "an input is known by its name: type, rank and largest extents");
+    check(bs_graph_port_get(g, "same", &port) == BS_OK && port.output && port.dtype == BS_U8 && port.dim[2] == 144,
+          "so is an output");
+    check(bs_graph_port_get(g, "by_patch", &port) == BS_ERROR_ARGUMENT &&
+              bs_graph_port_get(g, "", &port) == BS_ERROR_ARGUMENT &&
+              bs_graph_port_get(NULL, "frame", &port) == BS_ERROR_ARGUMENT &&
+              bs_graph_port_get(g, NULL, &port) == BS_ERROR_ARGUMENT,
+          "what is neither is not");
+    check(bs_graph_router_get(g, "by_patch", &router) == BS_OK && router.paths == 2 && router.patch_size == 48,
+          "a router tells its patches' size");
+    check(bs_graph_router_get(g, "by_row", &router) == BS_OK && router.paths == 2 && router.patch_size == 0,
+          "one that has none says 0");
+    check(bs_graph_router_get(g, "frame", &router) == BS_ERROR_ARGUMENT &&
+              bs_graph_router_get(NULL, "by_row", &router) == BS_ERROR_ARGUMENT,
+          "what is no router is none");
+}
+
 int main(void)
 {
     test_limits_told();
@@ -249,5 +287,6 @@ int main(void)
     test_no_graph();
     test_domains();
     test_blocks();
+    test_ports();
     return check_end();
 }
