@@ -11,10 +11,17 @@
 #                          build/cuda-emulated: wants the headers of the toolkit, no nvcc, no GPU
 #   CUDA_HOME=...          the toolkit [/usr/local/cuda]
 #   JOBS=2                 tests, and fuzzers, that run at a time [as many as there are cores]
+#   CFLAGS=...             one level for all; without it each part has its own (LEVEL, below)
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
+
+# All cores, unless the command line names a number (-j1).
+CORES := $(shell nproc 2>/dev/null || echo 2)
+ifeq ($(MAKELEVEL),0)
+  MAKEFLAGS += -j$(CORES)
+endif
 
 # --- where and with what ---------------------------------------------------------------------------------
 
@@ -49,12 +56,35 @@ ifneq ($(filter default undefined,$(origin AR)),)
   AR := $(if $(filter $(TARGET_ARCH),$(HOST_ARCH)),ar,$(TARGET_ARCH)-linux-gnu-ar)
 endif
 PYTHON ?= python3
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+JOBS ?= $(CORES)
 
-CFLAGS ?= -O3 -g
+# What a build with the CUDA backend shares with the plain one is made there: build, of build/cuda-emulated.
+PLAIN := $(if $(VARIANT),$(BUILD:%$(VARIANT)=%),$(BUILD))
+
+# Where no CFLAGS are given each part has the level that it is worth. Kernels gain by -O3. Loops of ops gain by the vectorizer, but
+# not by -O3, which unrolls them completely: half of their time in the compiler. What builds, loads and plans runs once.
+# Examples and benchmarks are -O2 because their speed is reported, tests are not.
+ifeq ($(origin CFLAGS),undefined)
+  DEFAULT_FLAGS := 1
+  CFLAGS = $(LEVEL)
+endif
+LEVEL := -O2
+LEVEL_OF_KERNELS := -O3
+LEVEL_OF_OPS := -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,-fvect-cost-model=dynamic)
+LEVEL_OF_TESTS := -O1
+LEVEL_OF_PLANNING := -O1
+PLANNING := cursor gguf model model_% graph structure structure_% plan plan_% device_plan store_plan session_make describe replay \
+  profile_read profile_trace
+level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
+# private: flags of a file, not of what it depends on
+$(call level_of,src/kernels/%): private LEVEL = $(LEVEL_OF_KERNELS)
+$(call level_of,src/ops/%): private LEVEL = $(LEVEL_OF_OPS)
+$(call level_of,tests/%): private LEVEL = $(LEVEL_OF_TESTS)
+$(call level_of,$(PLANNING:%=src/%)): private LEVEL = $(LEVEL_OF_PLANNING)
+
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
 INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
-COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
+COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LINK = $(if $(CUDA),$(CXX),$(CC)) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(CUDA_LDFLAGS) $(LDFLAGS)
 LDLIBS := -lm -lpthread
 
@@ -124,7 +154,15 @@ LIBRARY := $(BUILD)/libbrainstorm.a
 PROGRAM_FILES := $(PROGRAMS:%=$(BUILD)/%)
 TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
-objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
+
+# Objects of $(1). What differs in a build with the CUDA backend is made there; all else is shared with the plain build.
+CUDA_C := $(if $(CUDA),$(filter %.c,$(CUDA_TESTS)) $(wildcard bench/cuda*.c) examples/device_options.c)
+only_here = $(filter $(CUDA_C) %.cu tests/cuda_cpu/%,$(1))
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) $(patsubst %,$(PLAIN)/obj/%.o,$(basename $(filter-out $(only_here),$(1))))
+
+# Folders that are one object where no CFLAGS are given: <immintrin.h> alone takes half a second in each file.
+UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,src/kernels src/ops))
+LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/%/all.o) $(call objects,$(filter-out $(UNITS:%=%/%),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
 
 .PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
@@ -162,46 +200,75 @@ help:
 say = $(if $(V),,@echo '  $(if $(filter %.cu,$<),CUDA,CC) $<' && )
 
 # Rewritten only when compiler or flags change: then everything is built again.
-$(BUILD)/flags: FORCE
-	@mkdir -p $(@D)
-	@echo '$(COMPILE) | $(CUDA_COMPILE) | $(LINK)' | cmp -s - $@ || echo '$(COMPILE) | $(CUDA_COMPILE) | $(LINK)' > $@
+keep = mkdir -p $(@D) && echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
+$(PLAIN)/flags: FORCE
+	@$(call keep,$(COMPILE) | $(if $(DEFAULT_FLAGS),$(LEVEL_OF_KERNELS) | $(LEVEL_OF_OPS) | $(LEVEL_OF_TESTS) | $(LEVEL_OF_PLANNING)))
 
-$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+$(BUILD)/flags_cuda: FORCE
+	@$(call keep,$(COMPILE) $(CUDA_CPPFLAGS) | $(CUDA_COMPILE))
+
+$(BUILD)/flags_link: FORCE
+	@$(call keep,$(LINK) $(LDLIBS))
+
+$(PLAIN)/obj/%.o: %.c $(PLAIN)/flags
 	@mkdir -p $(@D)
 	$(say)$(COMPILE) -MMD -MP -c $< -o $@
+
+ifneq ($(CUDA_C),)
+$(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_C)): $(BUILD)/obj/%.o: %.c $(PLAIN)/flags $(BUILD)/flags_cuda
+	@mkdir -p $(@D)
+	$(say)$(COMPILE) $(CUDA_CPPFLAGS) -MMD -MP -c $< -o $@
+endif
+
+# A unit includes its files; it is made again when one of them changes, appears or vanishes.
+define unit
+$(PLAIN)/obj/$(1)/all.c: FORCE
+	@mkdir -p $$(@D) && printf '#include "%s"\n' $(filter $(1)/%,$(LIBRARY_SOURCES)) > $$@.new
+	@cmp -s $$@.new $$@ || cp $$@.new $$@
+
+$(PLAIN)/obj/$(1)/all.o: $(PLAIN)/obj/$(1)/all.c $(PLAIN)/flags
+	$$(if $$(V),,@echo '  CC $(1)/*.c' && )$$(COMPILE) -MMD -MP -c $$< -o $$@
+endef
+$(foreach u,$(UNITS),$(eval $(call unit,$(u))))
 
 # Lists of members: an archive is made again when a file appears in or vanishes from its folder.
 archive = mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
-$(LIBRARY): $(call objects,$(LIBRARY_SOURCES) $(CUDA_SOURCES)) $(BUILD)/members
+$(LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/members
 	@$(archive)
 
-# Modules of examples, tests and benchmarks; the linker takes from it what a program uses.
-MODULES := $(BUILD)/libmodules.a
-$(MODULES): $(call objects,$(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES)) $(BUILD)/members
+# Modules of examples and benchmarks; the linker takes from them what a program uses.
+EXAMPLES_ARCHIVE := $(BUILD)/libexamples.a
+BENCH_ARCHIVE := $(BUILD)/libbench.a
+$(EXAMPLES_ARCHIVE): $(call objects,$(EXAMPLE_MODULES)) $(BUILD)/members
 	@$(archive)
+$(BENCH_ARCHIVE): $(call objects,$(BENCH_MODULES)) $(BUILD)/members
+	@$(archive)
+MODULES := $(EXAMPLES_ARCHIVE) $(call objects,$(TEST_MODULES))
 
 $(BUILD)/members: FORCE
-	@mkdir -p $(@D)
-	@echo '$(sort $(LIBRARY_SOURCES) $(CUDA_SOURCES) $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES))' | cmp -s - $@ || \
-	  echo '$(sort $(LIBRARY_SOURCES) $(CUDA_SOURCES) $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES))' > $@
+	@$(call keep,$(sort $(LIBRARY_OBJECTS)) $(sort $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES)))
 
-link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(MODULES) $(LIBRARY) $(LDLIBS) -o $@
+link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(filter-out $(LIBRARY),$(filter %.a,$^)) $(LIBRARY) $(LDLIBS) -o $@
 
 define program
-$(BUILD)/$(1): $(call objects,$(2)) $(MODULES) $(LIBRARY)
+$(BUILD)/$(1): $(call objects,$(2)) $(EXAMPLES_ARCHIVE) $(LIBRARY) $(BUILD)/flags_link
 	@$$(link)
 endef
 $(foreach p,$(PROGRAM_MAINS),$(eval $(call program,$(firstword $(subst :, ,$(p))),$(lastword $(subst :, ,$(p))))))
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(MODULES) $(LIBRARY)
+$(BUILD)/tests/%: $(PLAIN)/obj/tests/%.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(MODULES) $(LIBRARY)
+$(BUILD)/tests/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
+	@$(link)
+
+$(foreach b,$(BENCH_C),$(eval $(b:%.c=$(BUILD)/%): $(call objects,$(b))))
+$(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
 .SECONDARY:
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(sort $(PLAIN)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
 
 # --- tests -----------------------------------------------------------------------------------------------
 
@@ -267,7 +334,7 @@ bench: $(BENCH_FILES) $(PROGRAM_FILES)
 bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
 
-demo: all
+demo: $(addprefix $(BUILD)/,demo_clip halve video_sr demo_pictures)
 	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo.sh
 
 include tools/fuzz.mk
