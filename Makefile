@@ -79,7 +79,7 @@ level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
 # private: flags of a file, not of what it depends on
 $(call level_of,src/kernels/%): private LEVEL = $(LEVEL_OF_KERNELS)
 $(call level_of,src/ops/%): private LEVEL = $(LEVEL_OF_OPS)
-$(call level_of,tests/%): private LEVEL = $(LEVEL_OF_TESTS)
+$(call level_of,tests/% src/cuda/%): private LEVEL = $(LEVEL_OF_TESTS)
 $(call level_of,$(PLANNING:%=src/%)): private LEVEL = $(LEVEL_OF_PLANNING)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
@@ -127,9 +127,17 @@ BENCH_SOURCES := $(filter-out $(if $(CUDA),,bench/cuda%),$(wildcard bench/*.c))
 BENCH_C := $(if $(BENCH_SOURCES),$(shell grep -l '^int main' $(BENCH_SOURCES)))
 BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildcard bench/*.cu))
 
-# Tests that start no thread: the thread sanitizer would only make them slow.
-THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies messages_file \
+# Tiers: `make test` leaves these out, `make test-all` (TIER=all) does not.
+TIER ?= quick
+named_tests = $(wildcard $(foreach t,$(1),tests/test_$(t).c tests/test_$(t).sh tests/test_$(t).py))
+LATER_CUDA := $(CUDA_TESTS)
+LATER_LONG := $(call named_tests,sweep_file)
+
+# Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it can
+# find something: streams, launches one after the other, and threads of a block that share memory.
+THREADLESS := $(call named_tests,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies messages_file \
   messages_graph messages_plan model_calls numbers picture references replay stream stream_edges sweep_arena sweep_file y4m)
+CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_route cuda_gemm cuda_random)
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
@@ -141,14 +149,18 @@ ifdef TEST
   endif
 else ifneq ($(CUDA),)
   # The thread sanitizer takes minutes for whole programs, whose kernels other tests run too.
-  TESTS := $(if $(filter thread,$(SANITIZE)),$(filter-out %.sh,$(CUDA_TESTS)),$(CUDA_TESTS))
+  TESTS := $(if $(filter thread,$(SANITIZE)),$(CUDA_THREADED),$(CUDA_TESTS))
 else
   # Python tests read what the library writes; a cross or sanitized build adds nothing to them. Nor to the emulation:
   # that is instrumented by CUDA=emulated.
   OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
-  TESTS := $(if $(filter thread,$(SANITIZE)),$(filter-out $(THREADLESS),$(TEST_C)),$(TEST_C)) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY))
-  EMULATED_TESTS := $(if $(OTHER_BUILD),,$(CUDA_TESTS))
+  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG))
+  TESTS := $(filter-out $(LEFT_OUT) $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),$(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
+  EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(if $(OTHER_BUILD),,$(CUDA_TESTS)))
 endif
+# Why, a line each.
+names_of = $(basename $(notdir $(filter $(LEFT_OUT),$(1))))
+later = $(if $(call names_of,$(1)),echo 'left out of this tier: $(call names_of,$(1)) ($(2)); make test-all runs them';)
 
 LIBRARY := $(BUILD)/libbrainstorm.a
 PROGRAM_FILES := $(PROGRAMS:%=$(BUILD)/%)
@@ -164,7 +176,7 @@ objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) $(patsubst %,$
 UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,src/kernels src/ops))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/%/all.o) $(call objects,$(filter-out $(UNITS:%=%/%),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants lint \
+.PHONY: all demo test test-all test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -172,16 +184,18 @@ all: $(LIBRARY) $(PROGRAM_FILES)
 help:
 	@echo 'make              $(LIBRARY) and the example programs'
 	@echo 'make demo         upscale a clip on this machine (CLIP=file.y4m)'
-	@echo 'make test         all tests (TEST=test_gguf: one; AMALGAM=1: against brainstorm.c)'
-	@echo 'make test-asan    the tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
-	@echo 'make test-tsan    the tests with the thread sanitizer'
-	@echo 'make test-aarch64 the tests cross-built, under qemu'
+	@echo 'make test         the tests, without those that take long (TEST=test_gguf: one of any; AMALGAM=1: against brainstorm.c)'
+	@echo 'make test-all     all tests'
+	@echo 'make test-asan    all tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
+	@echo 'make test-tsan    those with threads, with the thread sanitizer'
+	@echo 'make test-unsigned  those of sizes and files, with clang, which reports unsigned sums that wrap'
+	@echo 'make test-32      those that another processor can break, built with gcc -m32'
+	@echo 'make test-aarch64 the same cross-built, under qemu'
 	@echo 'make lint         stack, recursion, analyzers (PARTS=stack: one)'
 	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model.c: the ones these leave out there)'
 	@echo 'make sweep        every cut, flip, arena too small and call that fails: minutes (tests take a part of them)'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
-	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
-	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
+	@echo 'make CUDA=emulated test    its tests without a GPU (make test-all runs them too, where the headers are)'
 	@echo 'make fuzz         fuzzers, SECONDS=60 each (FUZZ=model: one); fuzz-corpus: their committed inputs, made anew'
 	@echo 'make mutants      whether the tests notice faults that are planted (NAMES=wrong-slot: one)'
 	@echo 'make mutants-cuda the same for the CUDA backend'
@@ -189,7 +203,8 @@ help:
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
-	@echo 'make check        both are what src/ gives; strict builds; symbols; installation'
+	@echo 'make check        both are what src/ gives; strict builds; symbols'
+	@echo 'make consumers    what is installed, or added to another project, can be used: make, CMake, pkg-config'
 	@echo 'make size         bytes of brainstorm.c at -Os'
 	@echo 'make install      PREFIX=/usr/local DESTDIR='
 	@echo 'make clean        remove $(BUILD_ROOT)/'
@@ -273,39 +288,57 @@ $(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 # --- tests -----------------------------------------------------------------------------------------------
 
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
-test-build: $(TEST_FILES) $(PROGRAM_FILES)
+test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES))
 
 # Tests of the CUDA backend run in the emulation, from a build of their own below this one.
 test:
 	@$(MAKE) --no-print-directory -k test-build; built=$$?; \
 	$(if $(EMULATED_TESTS),$(if $(CUDA_HEADERS),$(MAKE) --no-print-directory -k test-build CUDA=emulated \
 	  BUILD='$(BUILD)/cuda-emulated' TEST='$(basename $(notdir $(EMULATED_TESTS)))' || built=1; CUDA_BUILD='$(BUILD)/cuda-emulated') \
-	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)') \
+	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)'; export CUDA_BUILD CUDA_OBSTACLE;) \
+	$(call later,$(LATER_CUDA),the CUDA backend in the emulation)$(call later,$(LATER_LONG),they take long) \
 	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
 	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
 
+test-all:
+	@$(MAKE) --no-print-directory test TIER=all
+
 # Slower by 2 (address), 10 (thread) and 20 (qemu): hence the seconds a test may take.
-SANITIZED = CFLAGS='-O2 -g'
+SANITIZED = CFLAGS='-O1 -g'
 test-asan test-ubsan:
-	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/asan' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
+	@$(MAKE) --no-print-directory test TIER=all BUILD='$(PLAIN)/asan$(VARIANT)' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
+
+# Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
+UNSIGNED := damage ground graph gguf lies model model_calls numbers planner plan_cases references steering store_layout \
+  sweep_arena sweep_file sweep_platform
+test-unsigned:
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
+	  TEST='$(or $(TEST),$(UNSIGNED:%=test_%))' $(SANITIZED)
 
 # The tests that take a part of their cases only, with all of them.
 SWEEPS := $(basename $(notdir $(wildcard tests/test_sweep_*.c)))
 CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(wildcard tests/test_cuda_sweep.c))))
 SWEEP_PROGRAMS := $(SWEEPS:%=$(BUILD_ROOT)/asan/tests/%)
-CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/cuda-emulated/asan/tests/%)
+CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/asan/cuda-emulated/tests/%)
 SWEPT = SANITIZE=address,undefined,float-cast-overflow $(SANITIZED)
 sweep:
 	@$(MAKE) --no-print-directory $(SWEEP_PROGRAMS) BUILD='$(BUILD_ROOT)/asan' $(SWEPT)
-	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated BUILD='$(BUILD_ROOT)/cuda-emulated/asan' $(SWEPT), \
+	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated BUILD='$(BUILD_ROOT)/asan/cuda-emulated' $(SWEPT), \
 	  echo 'test_cuda_sweep is left out: $(or $(CUDA_OBSTACLE),there is none)')
 	@sh tests/sweep.sh $(SWEEP_PROGRAMS) $(CUDA_SWEEP_PROGRAMS)
 
 test-tsan:
-	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/tsan' SANITIZE=thread TIMEOUT=900 $(SANITIZED)
+	@$(MAKE) --no-print-directory test TIER=all BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread TIMEOUT=900 $(SANITIZED)
 
+# What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs others.
+FOREIGN := arrange conv_kernels elementwise_kernels ground gguf graph model ops op_cases routers segments session store stream_source \
+  tiling minimal video_stream
 test-aarch64:
-	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200 TEST='$(or $(TEST),$(FOREIGN:%=test_%))'
+
+# size_t of 32 bits, on this machine: gcc-multilib has the libraries.
+test-32:
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(or $(CC_32),gcc -m32)' TEST='$(or $(TEST),$(FOREIGN:%=test_%))' TIMEOUT=600 $(SANITIZED)
 
 # What can be found without running anything (PARTS="stack recursion": only these).
 lint:
@@ -344,6 +377,10 @@ include tools/fuzz.mk
 amalgamate:
 	@$(PYTHON) tools/amalgamate.py
 
+# What others make of it: installed, or added to their project.
+consumers:
+	@BUILD='$(BUILD)/consumers' MAKE='$(MAKE)' sh tests/consumers.sh
+
 check:
 	@BUILD='$(BUILD)/check' PYTHON='$(PYTHON)' MAKE='$(MAKE)' sh tests/check.sh
 
@@ -354,17 +391,31 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 
-install: $(LIBRARY) $(filter $(BUILD)/brainstorm,$(PROGRAM_FILES))
-	install -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)/pkgconfig'
-	install -m 644 brainstorm.h '$(DESTDIR)$(INCLUDEDIR)/brainstorm.h'
-	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libbrainstorm.a'
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-	    -e 's|@VERSION@|$(VERSION)|' -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' brainstorm.pc.in > $(BUILD)/brainstorm.pc
-	install -m 644 $(BUILD)/brainstorm.pc '$(DESTDIR)$(LIBDIR)/pkgconfig/brainstorm.pc'
-ifneq ($(filter brainstorm,$(PROGRAMS)),)
-	install -d '$(DESTDIR)$(PREFIX)/bin'
-	install -m 755 $(BUILD)/brainstorm '$(DESTDIR)$(PREFIX)/bin/brainstorm'
-endif
+BINDIR ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share/brainstorm
+INSTALLED := $(filter brainstorm video_sr,$(PROGRAMS))
+
+# From the folder of the CMake package to that of the header: by steps, where both are below PREFIX, so that it may be moved.
+BELOW_PREFIX := $(and $(filter $(PREFIX)/%,$(LIBDIR)),$(filter $(PREFIX)/%,$(INCLUDEDIR)))
+EMPTY :=
+UP_FROM_LIBDIR := $(subst $(EMPTY) ,/,$(patsubst %,..,$(subst /, ,$(LIBDIR:$(PREFIX)/%=%))))
+INCLUDE_FROM_HERE = $(if $(BELOW_PREFIX),$${CMAKE_CURRENT_LIST_DIR}/../../$(UP_FROM_LIBDIR)/$(INCLUDEDIR:$(PREFIX)/%=%),$(INCLUDEDIR))
+
+# fill TEMPLATE: the file that is installed, in $(BUILD).
+fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+  -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' -e 's|@INCLUDE_FROM_HERE@|$(INCLUDE_FROM_HERE)|' $(1) > $(BUILD)/$(notdir $(1:%.in=%))
+
+install: $(LIBRARY) $(INSTALLED:%=$(BUILD)/%)
+	install -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/brainstorm' '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(DATADIR)'
+	$(call fill,brainstorm.pc.in)
+	$(call fill,tools/brainstorm-config.cmake.in)
+	$(call fill,tools/brainstorm-config-version.cmake.in)
+	install -m 644 brainstorm.h '$(DESTDIR)$(INCLUDEDIR)/'
+	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/'
+	install -m 644 $(BUILD)/brainstorm.pc '$(DESTDIR)$(LIBDIR)/pkgconfig/'
+	install -m 644 $(BUILD)/brainstorm-config.cmake $(BUILD)/brainstorm-config-version.cmake '$(DESTDIR)$(LIBDIR)/cmake/brainstorm/'
+	install -m 755 $(INSTALLED:%=$(BUILD)/%) '$(DESTDIR)$(BINDIR)/'
+	install -m 644 $(wildcard models/*.gguf) '$(DESTDIR)$(DATADIR)/'
 
 clean:
 	rm -rf $(BUILD_ROOT)
