@@ -93,7 +93,7 @@ for pair in gcc:g++ clang:clang++; do
         continue
     fi
     check "header alone, C99, $c" header_alone $c "-std=c99 -Wc++-compat" c
-    check "source alone, $c" source_alone $c "-O3" $c.o
+    check "source alone, $c" source_alone $c "-O2" $c.o
     check "source without POSIX, $c" source_alone $c "-O0 -DBS_NO_POSIX" no_posix.o
     check "source without SIMD, $c" source_alone $c "-O0 -DBS_NO_SIMD" no_simd.o
     check "source without both, $c" source_alone $c "-O0 -DBS_NO_POSIX -DBS_NO_SIMD" neither.o
