@@ -133,6 +133,9 @@ named_tests = $(wildcard $(foreach t,$(1),tests/test_$(t).c tests/test_$(t).sh t
 LATER_CUDA := $(CUDA_TESTS)
 LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak)
 
+# `make sweep` runs all of these with the address sanitizer, other builds a part of each.
+SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS)))
+
 # Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it can
 # find something: streams, launches one after the other, and threads of a block that share memory.
 THREADLESS := $(call named_tests,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies messages_file \
@@ -149,18 +152,19 @@ ifdef TEST
   endif
 else ifneq ($(CUDA),)
   # The thread sanitizer takes minutes for whole programs, whose kernels other tests run too.
-  TESTS := $(if $(filter thread,$(SANITIZE)),$(CUDA_THREADED),$(CUDA_TESTS))
+  LEFT_OUT := $(SWEPT_WHOLE)
+  TESTS := $(filter-out $(LEFT_OUT),$(if $(filter thread,$(SANITIZE)),$(CUDA_THREADED),$(CUDA_TESTS)))
 else
   # Python tests read what the library writes; a cross or sanitized build adds nothing to them. Nor to the emulation:
   # that is instrumented by CUDA=emulated.
   OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
-  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG))
+  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG)) $(SWEPT_WHOLE)
   TESTS := $(filter-out $(LEFT_OUT) $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),$(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
   EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(if $(OTHER_BUILD),,$(CUDA_TESTS)))
 endif
 # Why, a line each.
 names_of = $(basename $(notdir $(filter $(LEFT_OUT),$(1))))
-later = $(if $(call names_of,$(1)),echo 'left out of this tier: $(call names_of,$(1)) ($(2)); make test-all runs them';)
+later = $(if $(call names_of,$(1)),echo 'left out of this tier: $(call names_of,$(1)) ($(2)); make $(3) runs them';)
 
 LIBRARY := $(BUILD)/libbrainstorm.a
 PROGRAM_FILES := $(PROGRAMS:%=$(BUILD)/%)
@@ -296,7 +300,8 @@ test:
 	$(if $(EMULATED_TESTS),$(if $(CUDA_HEADERS),$(MAKE) --no-print-directory -k test-build CUDA=emulated \
 	  BUILD='$(BUILD)/cuda-emulated' TEST='$(basename $(notdir $(EMULATED_TESTS)))' || built=1; CUDA_BUILD='$(BUILD)/cuda-emulated') \
 	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)'; export CUDA_BUILD CUDA_OBSTACLE;) \
-	$(call later,$(LATER_CUDA),the CUDA backend in the emulation)$(call later,$(LATER_LONG),they take long) \
+	$(if $(filter all,$(TIER)),,$(call later,$(LATER_CUDA),the CUDA backend in the emulation,test-all)$(call later,$(LATER_LONG),they take long,test-all)) \
+	$(call later,$(SWEPT_WHOLE),with this sanitizer,sweep) \
 	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
 	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
 
