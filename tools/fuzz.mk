@@ -10,14 +10,14 @@ FUZZ_COVERAGE := -fno-sanitize-coverage=trace-cmp
 SECONDS ?= 60
 
 # A fuzzer with a main() that reads files.
-$(BUILD)/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(MODULES) $(LIBRARY)
+$(BUILD)/fuzz/replay_%: $(PLAIN)/obj/tests/fuzz/fuzz_%.o $(PLAIN)/obj/tests/fuzz/replay.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
 # With libFuzzer's main(): only in the build that fuzz-build makes.
-$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(MODULES) $(LIBRARY)
+$(BUILD)/fuzz_%: $(PLAIN)/obj/tests/fuzz/fuzz_%.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link) -fsanitize=fuzzer
 
-$(BUILD)/make_corpus $(BUILD)/fuzz/make_corpus: $(BUILD)/obj/tests/fuzz/make_corpus.o $(MODULES) $(LIBRARY)
+$(BUILD)/make_corpus $(BUILD)/fuzz/make_corpus: $(PLAIN)/obj/tests/fuzz/make_corpus.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
 FUZZ_REPLAYS := $(FUZZERS:%=$(BUILD)/fuzz/replay_%) $(BUILD)/fuzz/make_corpus
