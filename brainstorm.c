@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5f1f7a9b6db594eb52d2ca401e734242aaf6c619369c62a867da5877641dfce5
+ * sha256 of the parts: a46229a1d7e9f680abc6ea099a3c4c298f9667bf8558d0ab4e68d0a47d0be8d2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16101,7 +16101,9 @@ struct bs_profile {
 
 /* ------------------------------------------------------------------------------------------------- the ring */
 
-static bool ring_put(bs_profile *p, const bs_event *event)
+/* Places are counted on and on: they wrap. */
+
+BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
 {
     unsigned at = atomic_load_explicit(&p->head, memory_order_relaxed);
     for (;;) {
@@ -16120,7 +16122,7 @@ static bool ring_put(bs_profile *p, const bs_event *event)
     }
 }
 
-static bool ring_take(bs_profile *p, bs_event *event)
+BS_WRAPS static bool ring_take(bs_profile *p, bs_event *event)
 {
     const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
     profile_cell *cell = &p->cells[at & p->mask];
@@ -16133,12 +16135,12 @@ static bool ring_take(bs_profile *p, bs_event *event)
 }
 
 /* A tail that is old makes it too large, never too small: at worst the writer wakes for little. */
-static bool ring_is_filled(bs_profile *p)
+BS_WRAPS static bool ring_is_filled(bs_profile *p)
 {
     return atomic_load(&p->head) - atomic_load_explicit(&p->tail, memory_order_relaxed) >= p->mark;
 }
 
-static bool ring_has_next(bs_profile *p)
+BS_WRAPS static bool ring_has_next(bs_profile *p)
 {
     const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
     return atomic_load(&p->cells[at & p->mask].sequence) == at + 1;
@@ -17280,6 +17282,9 @@ void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, in
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
+/* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
+static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
 static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
 {
@@ -17792,7 +17797,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
         ns += stage;
     }
     ns += waiting_for_lanes(s);
-    const double gone = (double)(now - s->visit_ns) - (double)bs_stream_stalled(s, now);
+    const double gone = (double)bs_stream_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
@@ -18007,7 +18012,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
     if (s->stage < 0)
         return;
     bs_stage_state *stage = &s->stages[s->stage];
-    const double ns = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    const double ns = (double)bs_stream_since(now, s->visit_ns) - (double)s->stalled_ns;
     const double compute = ns > 0 ? ns : 0;
     stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
 }
@@ -18016,7 +18021,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double load = bs_stream_load_ns(s, unit), gone = (double)(now - slot->load_start);
+    const double load = bs_stream_load_ns(s, unit), gone = (double)bs_stream_since(now, slot->load_start);
     return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
@@ -18172,7 +18177,7 @@ void bs_stream_stall(bs_stream *s, uint64_t now)
 
 uint64_t bs_stream_stalled(const bs_stream *s, uint64_t now)
 {
-    return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
+    return s->stalled_ns + (s->stalling ? bs_stream_since(now, s->stall_ns) : 0);
 }
 
 void bs_stream_resume(bs_stream *s, uint64_t now)
@@ -18251,13 +18256,13 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
+    const bool before = bs_stream_since(now, s->visit_ns) <= ns; /* it was issued before the visit began, if only just */
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns += now - s->visit_ns;
-            lose(s, (double)(now - s->visit_ns));
+            s->stats.delayed_ns += bs_stream_since(now, s->visit_ns);
+            lose(s, (double)bs_stream_since(now, s->visit_ns));
             return;
         }
 }

@@ -325,7 +325,7 @@ typedef struct bs_graph_desc {
     int32_t max_routers;    /* [63; beyond 2048 nodes a 32nd of them] */
 } bs_graph_desc;
 
-/* Memory of any alignment. desc may be NULL; 0 when out of range. */
+/* Memory of any alignment. desc may be NULL; 0 when out of range, or more than a size_t holds. */
 size_t bs_graph_bytes(const bs_graph_desc *desc);
 /* Lives in `arena` (persistent). NULL when it does not fit. */
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
@@ -693,7 +693,7 @@ typedef struct bs_sizes {
     uint64_t weights; /* prepared, resident: the part of persistent (of device) that is not taken with bs_session_desc.weights_of */
 } bs_sizes;
 
-size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
+size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc); /* 0: the graph has failed, or more than a size_t holds */
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);

@@ -47,7 +47,9 @@ struct bs_profile {
 
 /* ------------------------------------------------------------------------------------------------- the ring */
 
-static bool ring_put(bs_profile *p, const bs_event *event)
+/* Places are counted on and on: they wrap. */
+
+BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
 {
     unsigned at = atomic_load_explicit(&p->head, memory_order_relaxed);
     for (;;) {
@@ -66,7 +68,7 @@ static bool ring_put(bs_profile *p, const bs_event *event)
     }
 }
 
-static bool ring_take(bs_profile *p, bs_event *event)
+BS_WRAPS static bool ring_take(bs_profile *p, bs_event *event)
 {
     const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
     profile_cell *cell = &p->cells[at & p->mask];
@@ -79,12 +81,12 @@ static bool ring_take(bs_profile *p, bs_event *event)
 }
 
 /* A tail that is old makes it too large, never too small: at worst the writer wakes for little. */
-static bool ring_is_filled(bs_profile *p)
+BS_WRAPS static bool ring_is_filled(bs_profile *p)
 {
     return atomic_load(&p->head) - atomic_load_explicit(&p->tail, memory_order_relaxed) >= p->mark;
 }
 
-static bool ring_has_next(bs_profile *p)
+BS_WRAPS static bool ring_has_next(bs_profile *p)
 {
     const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
     return atomic_load(&p->cells[at & p->mask].sequence) == at + 1;

@@ -100,7 +100,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
     if (s->stage < 0)
         return;
     bs_stage_state *stage = &s->stages[s->stage];
-    const double ns = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    const double ns = (double)bs_stream_since(now, s->visit_ns) - (double)s->stalled_ns;
     const double compute = ns > 0 ? ns : 0;
     stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
 }
@@ -109,7 +109,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double load = bs_stream_load_ns(s, unit), gone = (double)(now - slot->load_start);
+    const double load = bs_stream_load_ns(s, unit), gone = (double)bs_stream_since(now, slot->load_start);
     return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
@@ -265,7 +265,7 @@ void bs_stream_stall(bs_stream *s, uint64_t now)
 
 uint64_t bs_stream_stalled(const bs_stream *s, uint64_t now)
 {
-    return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
+    return s->stalled_ns + (s->stalling ? bs_stream_since(now, s->stall_ns) : 0);
 }
 
 void bs_stream_resume(bs_stream *s, uint64_t now)
@@ -344,13 +344,13 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
+    const bool before = bs_stream_since(now, s->visit_ns) <= ns; /* it was issued before the visit began, if only just */
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns += now - s->visit_ns;
-            lose(s, (double)(now - s->visit_ns));
+            s->stats.delayed_ns += bs_stream_since(now, s->visit_ns);
+            lose(s, (double)bs_stream_since(now, s->visit_ns));
             return;
         }
 }

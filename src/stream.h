@@ -185,6 +185,9 @@ void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, in
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
+/* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
+static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
 static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
 {

@@ -29,7 +29,7 @@ check "a figure in a product would be seen" grep -qE "([-+*]|<<) *(\([a-z0-9_ ]+
 
 # --- bare sums --------------------------------------------------------------------------------------------
 
-compiles() { "$CC" -std=c11 -fsyntax-only -I. -Isrc -I"$(dirname "$1")" -x c - <"$2"; }
+compiles() { $CC -std=c11 -fsyntax-only -I. -Isrc -I"$(dirname "$1")" -x c - <"$2"; }
 
 # planted FILE SED: changed by SED, the file must not compile; as it is, it must.
 planted() {

@@ -300,7 +300,7 @@ static void test_bit_flips(extra more, size_t bytes, const char *name)
 }
 
 /* Several random bytes at once, of a kind that passes single checks. */
-static void test_random_damage(void)
+CHECK_WRAPS static void test_random_damage(void)
 {
     static forge f;
     bs_error error;

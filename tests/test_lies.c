@@ -56,7 +56,7 @@ static void lie_add(uint64_t *lies, size_t *n, uint64_t value, uint64_t mask, ui
 
 /* What a field of so many bytes may say instead of the truth: 0, 1, 2, one less, one more, powers of two and their
  * neighbours, negative ones, and what wraps when it is multiplied by the size of an element or a record. */
-static size_t lies_of(uint64_t truth, size_t bytes, uint64_t *lies)
+CHECK_WRAPS static size_t lies_of(uint64_t truth, size_t bytes, uint64_t *lies)
 {
     static const uint64_t sizes[] = {3, 12, 14, 24, 33, 48, 56, 96};
     const uint64_t mask = bytes == 8 ? UINT64_MAX : ((uint64_t)1 << 8 * bytes) - 1;

@@ -321,7 +321,7 @@ static void graph_corpus(void)
 
 /* --- graphs at the limits ------------------------------------------------------------------------------------------------- */
 
-/* One that was planned to 117,440 bytes: patches of 2^30 channels, a hundred alive at once, halos of 4,000, and Winograd. */
+/* One that was planned to 116,864 bytes: patches of 2^30 channels, a hundred alive at once, halos of 4,000, and Winograd. */
 static size_t saturated_graph(uint8_t *to)
 {
     static const uint8_t frame[] = {0, 0, 0, 6, 255, 6, 255, 4}, join[] = {0, 1, 6};
