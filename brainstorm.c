@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 070f706f9ad590e15af0aca32504e50e17138c07e168c70024f9a6a1aea6e1d0
+ * sha256 of the parts: c5d3518db0720e1b759d4ecc48fd22b806820192d7ff58f9065ec7f3e6f72eea
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16762,6 +16762,9 @@ typedef struct bs_stream {
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
+    int32_t *present;       /* [n_present] units that have an extent, ascending */
+    int32_t *by_offset;     /* [n_present] the same by their extents, which never overlap */
+    int32_t n_present;
     uint16_t *transitions;
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;
@@ -16925,14 +16928,33 @@ static bool slot_may_go(const bs_slot *slot)
     return slot->pins == 0 && !slot->needed && slot->in_flight == 0;
 }
 
+/* How many units have an extent that begins before `offset`. */
+static int32_t extents_before(const bs_stream *s, uint64_t offset)
+{
+    int32_t low = 0, high = s->n_present;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (s->slots[s->by_offset[middle]].offset < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Extents are looked at from the one that `offset` may lie in to the end of the place. */
 int32_t bs_slots_overlap(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t after)
 {
-    for (int32_t u = after + 1; u < s->facts.n_units; u++) {
+    int32_t next = -1;
+    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+        const int32_t u = s->by_offset[k];
         const bs_slot *slot = &s->slots[u];
-        if (slot->state != BS_SLOT_ABSENT && slot->offset < offset + bytes && offset < slot->offset + s->facts.units[u].slot_bytes)
-            return u;
+        if (slot->offset >= offset + bytes)
+            break;
+        if (u > after && (next < 0 || u < next) && slot->offset < offset + bytes && offset < slot->offset + s->facts.units[u].slot_bytes)
+            next = u;
     }
-    return -1;
+    return next;
 }
 
 typedef struct slot_place {
@@ -16960,13 +16982,12 @@ bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
 {
     const slot_keep keep = slot_policies[s->facts.desc.policy];
     slot_place best = {0, 0, 0, false};
-    for (int32_t u = 0; u < s->facts.n_units; u++)
-        if (s->slots[u].state != BS_SLOT_ABSENT && slot_may_go(&s->slots[u]))
-            s->slots[u].keep = keep(s, u);
+    for (int32_t k = 0; k < s->n_present; k++)
+        if (slot_may_go(&s->slots[s->present[k]]))
+            s->slots[s->present[k]].keep = keep(s, s->present[k]);
     try_place(s, 0, bytes, &best);
-    for (int32_t u = 0; u < s->facts.n_units; u++) {
-        if (s->slots[u].state == BS_SLOT_ABSENT)
-            continue;
+    for (int32_t k = 0; k < s->n_present; k++) {
+        const int32_t u = s->present[k];
         try_place(s, s->slots[u].offset, bytes, &best);
         try_place(s, s->slots[u].offset + s->facts.units[u].slot_bytes, bytes, &best);
     }
@@ -16975,6 +16996,49 @@ bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
 }
 
 /* ---------------------------------------------------------------------------------------- coming and going */
+
+static void list_insert(int32_t *list, int32_t count, int32_t at, int32_t unit)
+{
+    memmove(list + at + 1, list + at, (size_t)(count - at) * sizeof *list);
+    list[at] = unit;
+}
+
+static void list_remove(int32_t *list, int32_t count, int32_t at)
+{
+    memmove(list + at, list + at + 1, (size_t)(count - at - 1) * sizeof *list);
+}
+
+/* Where a unit stands, or would, among those present. */
+static int32_t present_at(const bs_stream *s, int32_t unit)
+{
+    int32_t low = 0, high = s->n_present;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (s->present[middle] < unit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void extent_taken(bs_stream *s, int32_t unit, uint64_t offset)
+{
+    list_insert(s->present, s->n_present, present_at(s, unit), unit);
+    list_insert(s->by_offset, s->n_present, extents_before(s, offset), unit);
+    s->slots[unit].offset = offset;
+    s->n_present++;
+}
+
+static void extent_left(bs_stream *s, int32_t unit)
+{
+    int32_t at = extents_before(s, s->slots[unit].offset);
+    while (s->by_offset[at] != unit) /* units of no bytes may begin there too */
+        at++;
+    list_remove(s->present, s->n_present, present_at(s, unit));
+    list_remove(s->by_offset, s->n_present, at);
+    s->n_present--;
+}
 
 static void count_waste(bs_stream *s, int32_t unit)
 {
@@ -17001,6 +17065,7 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
+    extent_left(s, unit);
     s->slots_used -= s->facts.units[unit].slot_bytes;
 }
 
@@ -17011,7 +17076,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
-    slot->offset = offset;
+    extent_taken(s, unit, offset);
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;
@@ -17397,7 +17462,21 @@ static double delay(const bs_stream *s, int32_t unit, uint64_t now)
 
 typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
 
-static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now,
+/* The best place for so many bytes: the same for all guesses that are tried at one time. */
+typedef struct guess_place {
+    uint64_t bytes, offset; /* bytes 0: none was looked for yet */
+    bool found;
+} guess_place;
+
+static bool find_place(bs_stream *s, uint64_t bytes, guess_place *place)
+{
+    if (place->bytes != bytes)
+        place->found = bs_slots_find(s, bytes, &place->offset);
+    place->bytes = bytes;
+    return place->found;
+}
+
+static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now, guess_place *place,
                               bs_stream_chunk *chunk)
 {
     const int32_t unit = s->facts.uses[use];
@@ -17411,16 +17490,15 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
-    uint64_t offset;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
     const uint64_t bytes = s->facts.units[unit].slot_bytes;
-    if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
-        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, offset, bytes, ahead, p))
+    if (!find_place(s, bytes, place) || (!may_evict && bs_slots_overlap(s, place->offset, bytes, -1) >= 0) ||
+        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, ahead, p))
         return GUESS_NO_ROOM;
-    bs_slots_begin(s, unit, offset, true, now);
+    bs_slots_begin(s, unit, place->offset, true, now);
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
@@ -17458,6 +17536,7 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
 bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 {
     const bool pressed = is_pressed(s, now);
+    guess_place place = {0, 0, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
@@ -17465,7 +17544,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
             s->score[k] = bs_predict_use(s, stage, k);
         for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
             const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
-            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
+            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, &place, chunk);
             if (result == GUESS_ISSUED)
                 return true;
             if (result == GUESS_NO_ROOM && facts->router == 0)
@@ -17509,6 +17588,8 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->distance = bs_carve(c, units, sizeof *s->distance);
     s->next_use = bs_carve(c, units, sizeof *s->next_use);
     s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->present = bs_carve(c, units, sizeof *s->present);
+    s->by_offset = bs_carve(c, units, sizeof *s->by_offset);
     s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
