@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c5d3518db0720e1b759d4ecc48fd22b806820192d7ff58f9065ec7f3e6f72eea
+ * sha256 of the parts: 781a3f21ec91e03b902ee259c4a27608579e2fb16b43c8a237ff4280a6b98774
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14843,7 +14843,7 @@ typedef struct bs_source {
 /* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
 bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes);
 
-#define BS_CURSOR_BYTES 128
+#define BS_CURSOR_BYTES 512 /* read ahead: metadata of large models is megabytes */
 
 /* What a read failed of, when it was not the storage. */
 typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
@@ -15385,12 +15385,14 @@ static bs_status gguf_padding(gguf_pass *p, uint64_t at)
 {
     const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
     const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
-    uint8_t piece[512];
+    uint8_t piece[4096]; /* as much as there is before most records */
     for (uint64_t bytes = 0; at < end; at += bytes) {
         bytes = end - at < sizeof piece ? end - at : sizeof piece;
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
             return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
+        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bytes - 1) == 0)
+            continue; /* all are like the first */
         for (uint64_t i = 0; i < bytes; i++)
             if (piece[i] != 0)
                 return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
