@@ -135,7 +135,7 @@ int32_t bs_version(void);
 #define BS_MAX_RANK 4
 #define BS_MAX_OPERANDS 8
 #define BS_MAX_OUTPUTS 2
-#define BS_MAX_PATHS 64
+#define BS_MAX_PATHS 32767 /* of a router; no table is sized by it */
 #define BS_MAX_NAME 64
 #define BS_ALIGNMENT 64 /* of every arena's base and of everything placed in it */
 
@@ -294,11 +294,16 @@ typedef struct bs_graph bs_graph;
 typedef struct bs_value { int32_t id; } bs_value;   /* 0: none / failed */
 typedef struct bs_router { int32_t id; } bs_router; /* 0: none / failed */
 
-/* Capacities of a graph; zero = default in brackets. */
+/* Capacities of a graph; zero = default in brackets. At most 2^24 each, 2^26 operands, 2^30 bytes of text. */
 typedef struct bs_graph_desc {
     int32_t max_nodes;      /* [512] */
     int32_t max_values;     /* [768] */
     int32_t max_text_bytes; /* [32768] names, and parameters of nodes */
+    int32_t max_operands;   /* [4 a node] of all nodes together; a gather has one a path and its residual */
+    int32_t max_dims;       /* [512; beyond 2048 nodes a quarter of them] different extents */
+    int32_t max_domains;    /* [511; beyond 2046 nodes half of those above 1024] sets of cells; each path is one */
+    int32_t max_blocks;     /* [127; beyond 1278 nodes half of those above 1024] */
+    int32_t max_routers;    /* [63; beyond 2048 nodes a 32nd of them] */
 } bs_graph_desc;
 
 size_t bs_graph_bytes(const bs_graph_desc *desc); /* desc may be NULL; 0 when out of range */
@@ -862,7 +867,7 @@ typedef struct bs_decision {
     const int32_t *counts;  /* [paths] cells per path */
     const uint64_t *ns;     /* [paths] time spent in the tiles of each path, all threads (depth first; else 0) */
     int32_t cells;          /* of the outermost domain (the patches or rows it routes, or that contain them) */
-    const int8_t *chosen;   /* [cells] the (first) path each took, -1 none or not reached */
+    const int16_t *chosen;  /* [cells] the (first) path each took, -1 none or not reached */
     int64_t dropped;        /* choices beyond the capacity */
 } bs_decision;
 bs_status bs_decision_get(const bs_session *session, const char *router, bs_decision *decision);

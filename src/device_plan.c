@@ -74,7 +74,7 @@ static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, b
     d->dropped = take(&used->told, 1, sizeof(int64_t));
     d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
     d->top_rows = (int32_t)p->domains[top].max_rows;
-    d->top = take(&used->told, (uint64_t)d->top_rows, 1);
+    d->top = take(&used->told, (uint64_t)d->top_rows, sizeof(int16_t));
 }
 
 static void place_rest(decision_sizes *used, bs_device_decision *d)
@@ -87,12 +87,12 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
     d->gates = take(at, choices, sizeof(float));
     d->ids = take(at, choices, sizeof(int32_t));
     d->inverse = take(at, choices, sizeof(int32_t));
-    d->work = take(at, bs_add_u64(2 * choices, 64 * (uint64_t)d->paths), sizeof(int32_t));
+    d->work = take(at, bs_add_u64(2 * choices, 4 * (uint64_t)d->paths), sizeof(int32_t));
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
-static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
+/* Places the decisions of all routers: [routers], or NULL where only the sizes are asked for. */
+static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
     used->told = BS_ALIGNMENT; /* the status */
     used->global = used->tile = 0;
@@ -100,29 +100,29 @@ static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used
         for (int32_t r = 1; r < p->graph->n_routers; r++) {
             const bs_router_info *info = &p->graph->routers[r];
             bs_device_decision here;
-            memset(&here, 0, sizeof here);
-            here.live = p->routers[r].live;
-            here.in_tile = p->routers[r].in_tile;
-            here.paths = info->desc->paths;
-            here.per_row = info->max_paths_per_cell;
-            here.rows = (int32_t)p->routers[r].rows;
-            here.domain = info->domain;
-            bs_device_decision *mine = r == last ? d : &here;
-            if (pass == 0)
-                *mine = here;
-            if (here.live && pass == 0)
-                place_told(p, r, used, mine);
-            else if (here.live)
-                place_rest(used, mine);
+            bs_device_decision *d = all ? &all[r] : &here;
+            if (pass == 0 || !all) {
+                memset(d, 0, sizeof *d);
+                d->live = p->routers[r].live;
+                d->in_tile = p->routers[r].in_tile;
+                d->paths = info->desc->paths;
+                d->per_row = info->max_paths_per_cell;
+                d->rows = (int32_t)p->routers[r].rows;
+                d->domain = info->domain;
+            }
+            if (d->live && pass == 0)
+                place_told(p, r, used, d);
+            else if (d->live)
+                place_rest(used, d);
         }
         used->global = pass == 0 ? used->told : used->global;
     }
 }
 
-void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision)
+void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions)
 {
     decision_sizes used;
-    place_decisions(plan, router, &used, decision);
+    place_decisions(plan, &used, decisions);
 }
 
 /* ------------------------------------------------------------------------------------------------- layout */
@@ -130,16 +130,27 @@ void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_dec
 #define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
 #define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
 
-/* Operands of an instruction at most: those of its node, its value and target, and what it moves between. */
+/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what it moves
+ * between. */
 static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_instr_kind kind = p->instrs[i].kind;
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
-        if (p->instrs[i].kind != BS_INSTR_REGION)
+        if (kind == BS_INSTR_OP || kind == BS_INSTR_REDUCE)
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
+        else if (kind != BS_INSTR_REGION)
+            count += 4;
     }
     return count;
+}
+
+int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr)
+{
+    const bs_node *node = &plan->graph->nodes[instr->node];
+    const bool asks = instr->kind == BS_INSTR_REDUCE || instr->kind == BS_INSTR_FILL;
+    return asks && bs_node_is(node, &bs_op_gather) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
 }
 
 static void layout_tables(const bs_plan *p, bs_device_layout *l)
@@ -152,6 +163,9 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->domains_at = take(&at, (uint64_t)p->graph->n_domains, sizeof(bs_device_domain));
     l->decisions_at = take(&at, (uint64_t)p->graph->n_routers, sizeof(bs_device_decision));
     l->parts_at = take(&at, (uint64_t)p->n_parts, sizeof(bs_device_part));
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        l->n_given += bs_device_given_words(p, &p->instrs[i]);
+    l->given_at = take(&at, (uint64_t)l->n_given, sizeof(uint32_t));
     l->units_at = take(&at, (uint64_t)bs_max_i32(p->n_units, 1), sizeof(uint64_t));
     l->segments_at = take(&at, bs_device_past_place(p, p->graph->n_nodes), 1);
     l->tables_bytes = at;
@@ -207,7 +221,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     if (!bs_plan_on_device(plan))
         return;
     layout_tables(plan, l);
-    place_decisions(plan, 0, &decisions, NULL);
+    place_decisions(plan, &decisions, NULL);
     l->context_bytes = decisions.tile;
     l->results_bytes = decisions.told;
     for (int32_t k = 0; k < plan->n_parts; k++)
@@ -221,7 +235,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
     l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
-    l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
+    l->guesses = take(&at, 2 * (uint64_t)plan->graph->max_paths + 1, sizeof(float));
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
     l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
@@ -239,6 +253,6 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
     l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
     l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
-    l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
+    l->learned = take(&at, (uint64_t)plan->graph->max_paths + 2, sizeof(int32_t));
     l->pinned_bytes = at;
 }

@@ -10,8 +10,8 @@
 
 #include "cursor.h"
 
-#define BS_GGUF_MAX_KEYS 512
-#define BS_GGUF_MAX_TENSORS 1024
+#define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
+#define BS_GGUF_MAX_TENSORS (1u << 24)
 #define BS_GGUF_MAX_KEY_BYTES 127
 #define BS_GGUF_MAX_NAME_BYTES 63
 #define BS_GGUF_MAX_ALIGNMENT 65536

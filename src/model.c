@@ -1,6 +1,7 @@
 /* model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 #include "model.h"
+#include "structure.h"
 
 /* Arrays with one entry a symbol, block, weight or node are read side by side. */
 enum { MODEL_CURSORS = 6 };
@@ -75,8 +76,6 @@ static bs_status model_labels(model_open *o)
     bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
     if (status == BS_OK)
         status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
-    if (status == BS_OK)
-        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
@@ -188,6 +187,8 @@ static bs_status model_symbols(model_open *o)
     bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
     if (status == BS_OK)
         status = model_arrays(o, lists, 2, o->model->n_symbols);
+    if (status == BS_OK)
+        o->model->symbols = model_take(o, o->model->n_symbols, sizeof *o->model->symbols, &status);
     return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
 }
 
@@ -245,7 +246,7 @@ static bs_status model_blocks(model_open *o)
                                        {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
     o->last_tensor = -1;
-    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MAX_BLOCKS, &m->n_blocks);
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_BLOCKS, &m->n_blocks);
     if (status == BS_OK)
         status = model_arrays(o, lists, 6, m->n_blocks);
     if (status == BS_OK)
@@ -316,23 +317,46 @@ static bs_status model_weight(model_open *o, int32_t index)
     return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
 }
 
+/* The heap's root is the largest. */
+static void sift_weight(bs_model_weight *w, int32_t root, int32_t count)
+{
+    const int32_t moved = w[root].by_hash;
+    for (int32_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && w[w[child + 1].by_hash].hash > w[w[child].by_hash].hash)
+            child++;
+        if (w[moved].hash >= w[w[child].by_hash].hash)
+            break;
+        w[root].by_hash = w[child].by_hash;
+    }
+    w[root].by_hash = moved;
+}
+
+/* Heap sort: no recursion, no bad inputs. */
+static void sort_weights(bs_model_weight *w, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        w[i].by_hash = i;
+    for (int32_t i = count / 2; i-- > 0;)
+        sift_weight(w, i, count);
+    for (int32_t n = count - 1; n > 0; n--) {
+        const int32_t largest = w[0].by_hash;
+        w[0].by_hash = w[n].by_hash;
+        w[n].by_hash = largest;
+        sift_weight(w, 0, n);
+    }
+}
+
 static bs_status model_weights_unique(model_open *o)
 {
     const bs_model *m = o->model;
-    const size_t mark = o->arena->used;
-    bs_status status = BS_OK;
-    uint64_t twice, *hashes = model_take(o, m->n_weights, sizeof *hashes, &status);
-    o->arena->used = mark;
-    if (!hashes)
-        return status;
-    for (int32_t i = 0; i < m->n_weights; i++)
-        hashes[i] = m->weights[i].hash;
-    if (bs_hashes_unique(hashes, (size_t)m->n_weights, &twice))
+    sort_weights(m->weights, m->n_weights);
+    int32_t k = 1;
+    while (k < m->n_weights && m->weights[m->weights[k].by_hash].hash != m->weights[m->weights[k - 1].by_hash].hash)
+        k++;
+    if (k >= m->n_weights)
         return BS_OK;
-    const bs_model_weight *w = m->weights;
-    while (w->hash != twice)
-        w++;
-    status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
+    const bs_model_weight *w = &m->weights[m->weights[k].by_hash];
+    const bs_status status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
     return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
 }
 
@@ -376,6 +400,8 @@ static bs_status model_node_arrays(model_open *o)
         status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
         status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
+    if (status == BS_OK)
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
@@ -390,7 +416,10 @@ static bs_status model_nodes(model_open *o)
         const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
-        m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        const bs_op *op = bs_op_get(node.op);
+        m->text_bytes += op->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        m->n_routers += op == &bs_op_route;
+        m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
     return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;

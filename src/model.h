@@ -8,11 +8,12 @@
 #include "gguf.h"
 #include "op.h"
 
-/* Caps of a file: beyond any network for a board, and small enough that what is quadratic in them does not matter. */
-#define BS_MODEL_MAX_NODES 8192
-#define BS_MODEL_MAX_OPERANDS 65536
-#define BS_MODEL_MAX_WEIGHTS 8192
-#define BS_MODEL_MAX_SYMBOLS 64
+/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in them. */
+#define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
+#define BS_MODEL_MAX_OPERANDS (4 * BS_MAX_ENTRIES)
+#define BS_MODEL_MAX_WEIGHTS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_BLOCKS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_SYMBOLS 65535 /* that a dimension can name */
 #define BS_MODEL_MAX_PARAMS 32
 
 /* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
@@ -35,6 +36,7 @@ typedef struct bs_model_weight {
     uint64_t offset, bytes; /* absolute */
     int64_t dim[BS_MAX_RANK];
     int32_t dtype, rank, block;
+    int32_t by_hash; /* entry k of the table: which weight is the k-th by its hash */
 } bs_model_weight;
 
 typedef struct bs_model_symbol {
@@ -54,16 +56,17 @@ struct bs_model {
     uint64_t file_id;
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
+    int32_t n_routers, n_domains; /* of the graph, at most */
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
-    bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
+    bs_model_symbol *symbols;
 };
 
 /* One stored node, decoded; what it has no parameters for is 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
-    int32_t in[BS_MAX_PATHS + 1];
+    const int32_t *in; /* where the walk puts operands; NULL: there is no room */
     int32_t params[BS_MODEL_MAX_PARAMS];
     char name[BS_MAX_NAME];
 } bs_model_node;
@@ -75,6 +78,8 @@ bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t ea
 typedef struct bs_model_walk {
     bs_cursor op, name, in_count, in, param_count, param, block;
     int32_t index; /* of the node read last; -1 before the first */
+    int32_t *operands; /* room for those of one node; NULL: they are passed over */
+    int32_t room;
 } bs_model_walk;
 
 /* Bytes of the head that each record of this file has. */

@@ -20,17 +20,23 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     const bs_model *model = user;
     const uint64_t hash = bs_name_hash(name, strlen(name));
     char text[BS_MAX_WEIGHT_NAME];
-    for (int32_t i = 0; i < model->n_weights; i++) {
-        if (model->weights[i].hash != hash)
-            continue;
-        if (bs_gguf_text(&model->gguf, model->weights[i].name_at, text, sizeof text, NULL) != BS_OK)
-            return BS_ERROR_IO;
-        if (strcmp(text, name) != 0)
-            return BS_ERROR_WEIGHTS;
-        model_weight_info(&model->weights[i], i, info);
-        return BS_OK;
+    int32_t low = 0, high = model->n_weights;
+    while (low < high) { /* hashes are all different */
+        const int32_t middle = low + (high - low) / 2;
+        if (model->weights[model->weights[middle].by_hash].hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return BS_ERROR_WEIGHTS;
+    const int32_t found = low < model->n_weights ? model->weights[low].by_hash : -1;
+    if (found < 0 || model->weights[found].hash != hash)
+        return BS_ERROR_WEIGHTS;
+    if (bs_gguf_text(&model->gguf, model->weights[found].name_at, text, sizeof text, NULL) != BS_OK)
+        return BS_ERROR_IO;
+    if (strcmp(text, name) != 0)
+        return BS_ERROR_WEIGHTS;
+    model_weight_info(&model->weights[found], found, info);
+    return BS_OK;
 }
 
 static bs_status model_weight_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
@@ -85,9 +91,15 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
-    /* a graph has room for four operands a node */
-    const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
-    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
+    /* extents are not counted: most nodes make none that is new */
+    const bs_graph_desc desc = {.max_nodes = model->n_nodes,
+                                .max_values = bs_max_i32((int32_t)model->n_values, 1),
+                                .max_text_bytes = (int32_t)(model->text_bytes < BS_MAX_TEXT - 64 ? model->text_bytes : BS_MAX_TEXT - 64) + 64,
+                                .max_operands = bs_max_i32(model->n_operands, 1),
+                                .max_dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512), model->n_nodes / 4) + model->n_symbols,
+                                .max_domains = bs_max_i32(model->n_domains, 1),
+                                .max_blocks = bs_max_i32(model->n_blocks - 1, 1),
+                                .max_routers = bs_max_i32(model->n_routers, 1)};
     return desc;
 }
 

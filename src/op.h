@@ -90,6 +90,7 @@ typedef enum bs_op_flags {
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
 } bs_op_flags;
 

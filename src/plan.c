@@ -7,14 +7,15 @@
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    uint64_t at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
+        at_stage_units, at_workspace, bytes;
     int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
+    const int32_t stages = streams ? g->n_nodes : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
@@ -33,17 +34,30 @@ static uint64_t workspace_bytes(const bs_graph *g)
     return most;
 }
 
-static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
+/* Whether anything may run in tiles (plan_live.c). */
+static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
 {
-    l->max_parts = bs_plan_most_parts(g);
-    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
+    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
+    bool images = false;
+    for (int32_t v = 1; v < g->n_values && !images; v++)
+        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
+}
+
+static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
+{
+    const bool streams = desc && desc->slot_bytes > 0;
+    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
     l->max_instrs = bs_plan_most_instrs(g);
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
     l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
-    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
+    l->at_routers = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
+    l->at_parts = l->at_routers + bs_align_u64((uint64_t)g->n_routers * sizeof(bs_router_plan));
+    l->at_region_parts = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
+    l->at_regions = l->at_region_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(int32_t));
+    l->at_instrs = l->at_regions + bs_align_u64((uint64_t)l->max_regions * sizeof(bs_region));
     l->at_units = l->at_instrs + bs_align_u64((uint64_t)l->max_instrs * sizeof(bs_instr));
     layout_streaming(g, streams, l);
     l->bytes = l->at_workspace + workspace_bytes(g);
@@ -54,7 +68,7 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
     plan_layout l;
     if (!graph || graph->status != BS_OK)
         return 0;
-    plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
+    plan_layout_make(graph, desc, &l);
     return (size_t)l.bytes;
 }
 
@@ -137,24 +151,65 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     return true;
 }
 
+/* -------------------------------------------------------------------------------------------------- parts */
+
+static bool part_goes_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_plan *p = user;
+    const bs_part *x = &p->parts[a], *y = &p->parts[b];
+    return x->region != y->region ? x->region < y->region : x->flops > y->flops;
+}
+
+/* Which parts a region has: a run looks at those of its own. */
+static void order_parts(bs_plan *p, int32_t *buffer)
+{
+    p->most_parts = 0;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->regions[r].first = p->regions[r].count = 0;
+    for (int32_t k = 0; k < p->n_parts; k++)
+        p->region_parts[k] = k;
+    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        bs_part *part = &p->parts[p->region_parts[k]];
+        bs_region *region = &p->regions[part->region];
+        part->place = k;
+        region->first = region->count == 0 ? k : region->first;
+        region->count++;
+        p->most_parts = bs_max_i32(p->most_parts, region->count);
+    }
+}
+
+static void find_last_route(bs_plan *p)
+{
+    p->last_route = p->n_top - 1;
+    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
+        p->last_route--;
+}
+
 /* What depends on the orders of the domains. */
-static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
+static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
     p->all_unit_bytes = p->largest_unit_bytes = 0;
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = 0;
-    if (!bs_plan_lower(p, workspace, error))
-        return false;
+    bs_plan_lower(p, workspace);
+    order_parts(p, workspace);
+    find_last_route(p);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    return bs_plan_stages(p, workspace, error) && bs_plan_memory(p, workspace, error);
+    if (!bs_plan_stages(p, workspace, error))
+        return false;
+    p->most_stage_units = 0;
+    for (int32_t k = 0; k < p->n_stages; k++)
+        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
+    return bs_plan_memory(p, workspace, error);
 }
 
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
-static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
     if (!bs_plan_live(p, workspace, error))
         return false;
@@ -182,7 +237,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
-    plan_layout_make(graph, desc->slot_bytes > 0, &l);
+    plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
     uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
     if (!memory) {
@@ -199,8 +254,12 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
     p->max_parts = l.max_parts;
+    p->max_regions = l.max_regions;
     p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
+    p->routers = (bs_router_plan *)(void *)(memory + l.at_routers);
     p->parts = (bs_part *)(void *)(memory + l.at_parts);
+    p->region_parts = (int32_t *)(void *)(memory + l.at_region_parts);
+    p->regions = (bs_region *)(void *)(memory + l.at_regions);
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
@@ -249,10 +308,9 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 
 static void say_region(report *r, const bs_plan *p, int32_t region)
 {
-    for (int32_t k = 0; k < p->n_parts; k++) {
-        const bs_part *part = &p->parts[k];
-        if (part->region != region)
-            continue;
+    const bs_region *all = &p->regions[region];
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
                 (unsigned long long)part->scratch_bytes, part->flops);

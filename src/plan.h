@@ -59,6 +59,7 @@ typedef struct bs_part {
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
+    int32_t place;        /* in region_parts */
     uint64_t scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
@@ -91,8 +92,13 @@ typedef struct bs_plan_unit {
 
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
-#define BS_MAX_REGIONS 128
-#define BS_MAX_PARTS 512
+
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
+ * that starts last is what a thread waits for. */
+typedef struct bs_region {
+    int32_t domain; /* in whose tiles it runs */
+    int32_t first, count;
+} bs_region;
 
 struct bs_plan {
     uint32_t mark;
@@ -101,7 +107,10 @@ struct bs_plan {
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs, max_parts;
+    int32_t max_instrs, max_parts, max_regions;
+    int32_t most_parts;       /* of a region */
+    int32_t most_stage_units; /* of a stage */
+    int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -110,9 +119,10 @@ struct bs_plan {
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
     bs_part *parts;           /* [max_parts] */
-    int32_t region_domain[BS_MAX_REGIONS];
+    int32_t *region_parts;    /* [max_parts] */
+    bs_region *regions;       /* [max_regions] */
     bs_domain_plan *domains;  /* [domains] */
-    bs_router_plan routers[BS_MAX_ROUTERS];
+    bs_router_plan *routers;  /* [routers] */
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
@@ -127,7 +137,7 @@ struct bs_plan {
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan_stream.c) */
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
+void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
@@ -137,14 +147,12 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-/* Instructions there can be: of a gather one for each of its operands, else two at most; and the regions. */
-static inline int32_t bs_plan_most_instrs(const bs_graph *g)
-{
-    return 2 * g->n_nodes + g->n_operands + bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
-}
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
+ * leaves room for that of its region. */
+static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
-/* A node begins one part at most, and so it does with regions. */
-static inline int32_t bs_plan_most_parts(const bs_graph *g) { return bs_min_i32(g->n_nodes, BS_MAX_PARTS); }
+/* A node of cells begins one part at most, and so it does with regions. */
+static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
 /* Bytes of their workspaces, only while planning. Every pass has it to itself. */
 uint64_t bs_plan_live_workspace(const bs_graph *graph);

@@ -268,7 +268,7 @@ static void emit_regions(bs_lower_pass *l)
         if (l->region_seen[r] != search)
             continue;
         bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
-        i->domain = l->plan->region_domain[r];
+        i->domain = l->plan->regions[r].domain;
         i->time = l->region_time[r];
         i->node = r; /* the region's number */
     }
@@ -320,7 +320,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
     const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
     const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
-    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
+    l->max_regions = bs_plan_most_parts(g);
     const uint64_t regions = (uint64_t)l->max_regions;
     l->home = bs_carve(c, nodes, word);
     l->phase = bs_carve(c, nodes, word);
@@ -343,7 +343,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->region_list = bs_carve(c, regions, word);
     l->decided = bs_carve(c, routers, word);
     l->path_ready = bs_carve(c, routers, word);
-    index_room(c, &l->parts, bs_min_i32(g->n_nodes, BS_MAX_PARTS));
+    index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->phases, l->max_regions);
     index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
 }
@@ -363,7 +363,7 @@ static bool ends_a_run(const bs_node *node)
     return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
 }
 
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
+void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
     bs_carver c = {workspace, 0};
@@ -378,9 +378,6 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     bs_lower_find_readers(l);
     while (!bs_lower_regions(l))
         continue;
-    if (l->full)
-        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
@@ -391,5 +388,4 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);
-    return true;
 }

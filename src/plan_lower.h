@@ -23,7 +23,6 @@ typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
     bool mixed;           /* some domain is: nodes have phases */
-    bool full;            /* there are more regions or parts than fit */
     int32_t max_regions;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
     int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */

@@ -98,12 +98,12 @@ static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->p
 
 static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
 {
-    return l->plan->region_domain[region] == top && l->region_phase[region] == phase && region_router(l, region) == router;
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
 }
 
 static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
 {
-    return l->plan->region_domain[region] == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
 }
 
 /* ------------------------------------------------------------------------------------------------ regions */
@@ -120,10 +120,6 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     int32_t *slot = index_slot(l, &l->parts, part_is, region, domain, 0);
     if (*slot)
         return *slot - 1;
-    if (p->n_parts == p->max_parts) {
-        l->full = true;
-        return 0;
-    }
     bs_part *part = &p->parts[p->n_parts];
     memset(part, 0, sizeof *part);
     part->region = region;
@@ -151,11 +147,7 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
-    if (l->plan->n_regions == l->max_regions) {
-        l->full = true;
-        return l->open[top] = 0;
-    }
-    l->plan->region_domain[l->plan->n_regions] = top;
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
     l->region_phase[l->plan->n_regions] = 0;
     l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
@@ -188,7 +180,7 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
         const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
         const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
         if (made_in != BS_TOP && made_in != region) {
-            int32_t *open = &l->open[l->plan->region_domain[made_in]];
+            int32_t *open = &l->open[l->plan->regions[made_in].domain];
             *open = *open == made_in ? BS_TOP : *open;
         }
     }
@@ -203,7 +195,7 @@ static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, in
     if (region == BS_TOP)
         return l->phase[from] + (top != 0);
     const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
-    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
         return l->phase[from];
     return l->region_phase[region] + 1;
 }
@@ -241,7 +233,7 @@ static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, in
 /* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
 static void region_enter(bs_lower_pass *l, int32_t region)
 {
-    const int32_t top = l->plan->region_domain[region], phase = l->region_phase[region];
+    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
     int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
     if (*slot == 0)
         *slot = region + 1;
@@ -272,7 +264,7 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
-    if (l->plan->domains[top].mixed && !l->full)
+    if (l->plan->domains[top].mixed)
         region_enter(l, l->open[top]);
     close_read_regions(l, node, l->home[n]);
 }

@@ -38,10 +38,13 @@ static int32_t score_int(const bs_operand *o, int32_t path)
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. */
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
 static bool score_above(const bs_operand *o, int32_t a, int32_t b)
 {
-    return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
+    if (o->dtype == BS_I32)
+        return score_int(o, a) > score_int(o, b);
+    const float x = score_at(o, a), y = score_at(o, b);
+    return x > y || (isnan(y) && !isnan(x));
 }
 
 /* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
@@ -81,24 +84,57 @@ static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float
 
 /* ---------------------------------------------------------------------------------------- row by row */
 
-static bool is_chosen(const routing *r, int32_t row, int32_t n, int32_t path)
+/* Whether path a is worse than path b: a heap has its worst on top. */
+static bool is_worse(const bs_operand *o, int32_t a, int32_t b) { return score_above(o, b, a) || (a > b && !score_above(o, a, b)); }
+
+/* Path p becomes the last of n + 1 in a heap. */
+static void heap_put(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
 {
-    for (int32_t k = 0; k < n; k++)
-        if (r->d->chosen[row * r->d->per_row + k] == path)
-            return true;
-    return false;
+    for (; n > 0 && is_worse(o, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Path p takes the place of the root of a heap of n. */
+static void heap_sink(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && is_worse(o, heap[child + 1], heap[child]))
+            child++;
+        if (!is_worse(o, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those found. */
+static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t n = 0;
+    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+        if (n < count)
+            heap_put(o, best, n++, p);
+        else if (score_above(o, p, best[0]))
+            heap_sink(o, best, n, p);
+    }
+    while (n > 1) { /* the worst goes last */
+        const int32_t worst = best[0];
+        n--;
+        heap_sink(o, best, n, best[n]);
+        best[n] = worst;
+    }
 }
 
 static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int32_t count)
 {
+    int32_t *const chosen = r->d->chosen + row * r->d->per_row;
     float sum = 0;
+    best_paths(o, r->desc->paths, count, chosen);
     for (int32_t k = 0; k < count; k++) {
-        int32_t best = -1;
-        for (int32_t p = 0; p < r->desc->paths; p++)
-            if (!is_chosen(r, row, k, p) && (best < 0 || score_above(o, p, best)))
-                best = p;
-        choose(r, row, k, best, score_at(o, best));
-        sum += score_at(o, best);
+        choose(r, row, k, chosen[k], score_at(o, chosen[k]));
+        sum += score_at(o, chosen[k]);
     }
     for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
@@ -452,33 +488,22 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-/* The best path that is not taken; -1 none. */
-static int32_t best_left(const bs_operand *score, int32_t paths, const bool *taken)
-{
-    int32_t best = -1;
-    for (int32_t p = 0; p < paths; p++)
-        if (!taken[p] && (best < 0 || score_above(score, p, best)))
-            best = p;
-    return best;
-}
-
 void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
     const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
+    const int32_t taken = info->max_paths_per_cell, asked = bs_min_i32(taken + 1, paths);
+    int32_t *const best = c->session->work.order; /* those taken, and the best of the others */
     for (int32_t p = 0; p < paths; p++)
         margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
-        bool taken[BS_MAX_PATHS] = {false};
         bs_operand o;
         bs_operand_make(c, score, row, &o);
-        for (int32_t k = 0; k < info->max_paths_per_cell; k++)
-            taken[best_left(&o, paths, taken)] = true;
-        const int32_t other = best_left(&o, paths, taken);
-        for (int32_t p = 0; p < paths; p++) {
-            const float margin = !taken[p] || other < 0 ? 0 : score_at(&o, p) - score_at(&o, other);
-            if (taken[p] && margins[p] < (margin > 0 ? margin : 0)) /* a NaN too is a choice */
-                margins[p] = margin > 0 ? margin : 0;
+        best_paths(&o, paths, asked, best);
+        for (int32_t k = 0; k < taken; k++) {
+            const float above = asked > taken ? score_at(&o, best[k]) - score_at(&o, best[taken]) : 0;
+            const float margin = above > 0 ? above : 0; /* a NaN too is a choice */
+            margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
         }
     }
 }

@@ -296,12 +296,12 @@ static void run_begin(bs_session *s)
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bound_value(s, n));
-    const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
+    const size_t slots = (size_t)s->graph->n_paths;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
     for (int32_t r = 1; r < s->graph->n_routers; r++) {
         s->dropped[r] = 0;
-        memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
+        memset(s->chosen[r], -1, (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count * sizeof **s->chosen);
     }
     *s->fault = '\0';
     atomic_store(&s->status, BS_OK);
@@ -310,7 +310,7 @@ static void run_begin(bs_session *s)
 /* Sums what the threads counted. */
 static void run_end(bs_session *s)
 {
-    const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
+    const size_t slots = (size_t)s->graph->n_paths;
     memset(s->counts, 0, slots * sizeof *s->counts);
     for (int32_t t = 0; t < s->plan->threads; t++)
         for (size_t k = 0; k < slots; k++) {
@@ -461,8 +461,8 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
             continue;
         const int32_t top = bs_plan_top_domain(session->graph, session->graph->routers[r].domain);
         decision->paths = session->graph->routers[r].desc->paths;
-        decision->counts = session->counts + (size_t)r * BS_MAX_PATHS;
-        decision->ns = session->path_ns + (size_t)r * BS_MAX_PATHS;
+        decision->counts = session->counts + session->graph->routers[r].first_path;
+        decision->ns = session->path_ns + session->graph->routers[r].first_path;
         decision->cells = session->root.domains[top].count;
         decision->chosen = session->chosen[r];
         decision->dropped = session->dropped[r];

@@ -53,10 +53,27 @@ typedef struct session_parts {
     uint8_t **state, *weights, *store;
     uint64_t *state_bytes, *path_ns;
     bs_route_callback *callbacks;
-    int8_t **chosen;
+    int16_t **chosen;
     int32_t *counts, *route_counts, **offsets, **past;
+    bs_exec_work work;
     bs_context *contexts;
 } session_parts;
+
+static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
+{
+    const uint64_t paths = (uint64_t)p->graph->max_paths, parts = (uint64_t)p->most_parts;
+    const bool streams = bs_plan_streams(p);
+    memset(w, 0, sizeof *w);
+    w->parts = bs_carve(c, parts, sizeof(int32_t));
+    w->first_tile = bs_carve(c, parts ? parts + 1 : 0, sizeof(int32_t));
+    w->order = bs_carve(c, streams ? paths + 1 : 0, sizeof(int32_t));
+    w->units = bs_carve(c, streams ? parts : 0, sizeof(int32_t));
+    w->spent = bs_carve(c, streams ? parts : 0, sizeof(uint64_t));
+    w->needed = bs_carve(c, (uint64_t)p->most_stage_units, sizeof(int32_t));
+    w->visited = bs_carve(c, streams ? (uint64_t)p->n_units : 0, sizeof(uint64_t));
+    w->counts = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
+    w->margins = bs_carve(c, streams ? paths : 0, sizeof(float));
+}
 
 /* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
  * the same, since the plan cannot know. */
@@ -69,17 +86,19 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     s->state = bs_carve(c, nodes, sizeof(uint8_t *));
     s->state_bytes = bs_carve(c, nodes, sizeof(uint64_t));
     s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
-    s->chosen = bs_carve(c, routers, sizeof(int8_t *));
-    s->counts = bs_carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
+    const uint64_t paths = (uint64_t)g->n_paths;
+    s->chosen = bs_carve(c, routers, sizeof(int16_t *));
+    s->counts = bs_carve(c, paths, sizeof(int32_t));
     s->dropped = bs_carve(c, routers, sizeof(int64_t));
-    s->path_ns = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
-    s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->path_ns = bs_carve(c, threads * paths, sizeof(uint64_t));
+    s->route_counts = bs_carve(c, threads * paths, sizeof(int32_t));
+    carve_work(c, p, &s->work);
     s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
-        int8_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
+        int16_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, sizeof *chosen);
         if (s->chosen)
             s->chosen[r] = chosen;
     }
@@ -121,6 +140,7 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
     s->chosen = parts->chosen;
     s->counts = parts->counts;
     s->route_counts = parts->route_counts;
+    s->work = parts->work;
     s->offsets = parts->offsets;
     s->past = parts->past;
     s->contexts = parts->contexts;

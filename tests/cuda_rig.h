@@ -193,7 +193,7 @@ static inline rig_buffer *rig_buffer_of(cuda_rig *r, const char *name)
 
 static inline void rig_make_buffers(cuda_rig *r)
 {
-    static int64_t now[BS_MAX_DIMS];
+    static int64_t now[TEST_DIMS];
     memset(now, 0, sizeof now);
     for (int32_t n = 1; n < r->graph->n_nodes; n++) {
         const bs_node *node = &r->graph->nodes[n];
@@ -241,10 +241,10 @@ typedef struct rig_result {
     bs_status status;
     bs_error error;
     void *out[RIG_BUFFERS];
-    int32_t counts[BS_MAX_ROUTERS][BS_MAX_PATHS];
-    int8_t *chosen[BS_MAX_ROUTERS];
-    int32_t cells[BS_MAX_ROUTERS];
-    int64_t dropped[BS_MAX_ROUTERS];
+    int32_t counts[TEST_ROUTERS][TEST_PATHS];
+    int16_t *chosen[TEST_ROUTERS];
+    int32_t cells[TEST_ROUTERS];
+    int64_t dropped[TEST_ROUTERS];
 } rig_result;
 
 static inline void rig_keep(cuda_rig *r, bs_session *session, rig_result *to)
@@ -256,8 +256,8 @@ static inline void rig_keep(cuda_rig *r, bs_session *session, rig_result *to)
         memcpy(to->counts[k], d.counts, (size_t)d.paths * sizeof *d.counts);
         to->cells[k] = d.cells;
         to->dropped[k] = d.dropped;
-        to->chosen[k] = rig_take((size_t)d.cells + 1);
-        memcpy(to->chosen[k], d.chosen, (size_t)d.cells);
+        to->chosen[k] = rig_take(((size_t)d.cells + 1) * sizeof *d.chosen);
+        memcpy(to->chosen[k], d.chosen, (size_t)d.cells * sizeof *d.chosen);
     }
 }
 

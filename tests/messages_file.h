@@ -87,7 +87,7 @@ static const struct {
 
     {"linear", AT_NAME, 0, 1, 'm', BS_ERROR_UNSUPPORTED,
      "memory: node 3 \"score\": its op is \"minear\", which this library does not have"},
-    {"brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, 66, F, "memory: node 1 \"\": it has 66 inputs, expected 0 .. 65"},
+    {"brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, 32769, F, "memory: node 1 \"\": it has 32769 inputs, expected 0 .. 32768"},
     {"brainstorm.node.inputs.count", AT_ELEMENT, 11, 4, 2, F, "memory: node 11 \"result\": inputs: 8 bytes needed at byte 1053, 4 left"},
     {"brainstorm.node.inputs.count", AT_ELEMENT, 11, 4, 0, F,
      "memory: key \"brainstorm.node.inputs\" has 1 elements that belong to nothing"},

@@ -10,13 +10,19 @@
 #include "plan.h"
 #include "structure.h"
 
-#define NAIVE_VALUES 1024
+#if !defined(NAIVE_VALUES) /* a test of large graphs says more, before */
+#define NAIVE_VALUES  1024
+#define NAIVE_DOMAINS 512
+#define NAIVE_PATHS   64
+#endif
+#define NAIVE_ROUTERS 64
+#define NAIVE_DIMS    512
 #define NAIVE_POOL   ((size_t)24 << 20) /* doubles */
 static double naive_pool[NAIVE_POOL];
 
 typedef struct naive_choice {
-    int32_t n, path[BS_MAX_PATHS];
-    float gate[BS_MAX_PATHS];
+    int32_t n, path[NAIVE_PATHS];
+    float gate[NAIVE_PATHS];
 } naive_choice;
 
 /* What the caller gives for an input, and what is kept for a state. */
@@ -35,14 +41,14 @@ typedef struct naive {
     /* decides for BS_ROUTE_CALLBACK: the path of a cell from its scores */
     int32_t (*callback)(const double *scores, int32_t width, int32_t paths);
     size_t used;
-    int64_t dims[BS_MAX_DIMS];
-    int32_t rows[BS_MAX_DOMAINS];      /* of the top-level domain above */
-    bool *present[BS_MAX_DOMAINS];     /* [rows] */
+    int64_t dims[NAIVE_DIMS];
+    int32_t rows[NAIVE_DOMAINS];      /* of the top-level domain above */
+    bool *present[NAIVE_DOMAINS];     /* [rows] */
     const double **cell[NAIVE_VALUES]; /* [rows] the tensor of each cell; NULL where it is not present */
-    naive_choice *choice[BS_MAX_ROUTERS];
-    int64_t dropped[BS_MAX_ROUTERS];
-    int32_t counts[BS_MAX_ROUTERS][BS_MAX_PATHS];
-    double price[BS_MAX_ROUTERS];
+    naive_choice *choice[NAIVE_ROUTERS];
+    int64_t dropped[NAIVE_ROUTERS];
+    int32_t counts[NAIVE_ROUTERS][NAIVE_PATHS];
+    double price[NAIVE_ROUTERS];
     bs_status status;
 } naive;
 
@@ -523,24 +529,24 @@ static inline void naive_capacity(naive *n, int32_t router, const bool *present,
 {
     const bs_route_desc *d = n->g->routers[router].desc;
     naive_choice *all = n->choice[router];
-    int32_t used[BS_MAX_PATHS] = {0};
-    bool *served = naive_take(n, (size_t)rows * BS_MAX_PATHS);
+    int32_t used[NAIVE_PATHS] = {0};
+    bool *served = naive_take(n, (size_t)rows * NAIVE_PATHS);
     for (int32_t k = 0; k < bs_or_default(d->k, 1); k++)
         for (int32_t p = 0; p < d->paths; p++)
             for (; used[p] < d->capacity; used[p]++) {
                 int32_t best = -1;
                 for (int32_t r = 0; r < rows; r++)
-                    if (present[r] && all[r].path[k] == p && !served[r * BS_MAX_PATHS + k] &&
+                    if (present[r] && all[r].path[k] == p && !served[r * NAIVE_PATHS + k] &&
                         (best < 0 || all[r].gate[k] > all[best].gate[k]))
                         best = r;
                 if (best < 0)
                     break;
-                served[best * BS_MAX_PATHS + k] = true;
+                served[best * NAIVE_PATHS + k] = true;
             }
     for (int32_t r = 0; r < rows; r++) {
         naive_choice kept = {0, {0}, {0}};
         for (int32_t k = 0; present[r] && k < all[r].n; k++) {
-            if (served[r * BS_MAX_PATHS + k])
+            if (served[r * NAIVE_PATHS + k])
                 naive_choose(&kept, all[r].path[k], (double)all[r].gate[k]);
             else
                 n->dropped[router]++;

@@ -313,7 +313,7 @@ static inline int32_t rg_callback(const double *scores, int32_t width, int32_t p
 static inline bs_status rg_callback_run(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path)
 {
     for (int32_t r = 0; r < rows; r++) {
-        double line[BS_MAX_PATHS];
+        double line[TEST_PATHS];
         for (int32_t i = 0; i < scores->width; i++)
             line[i] = (double)bs_load_f32(scores->data, scores->dtype, r * scores->row_stride + i * scores->stride);
         path[r] = rg_callback(line, scores->width, *(const int32_t *)user);
@@ -324,7 +324,7 @@ static inline bs_status rg_callback_run(void *user, const bs_operand_view *score
 /* All routers of the graph decide by rg_callback. */
 static inline void rg_set_callbacks(bs_session *session, const bs_graph *g)
 {
-    static int32_t paths[BS_MAX_ROUTERS];
+    static int32_t paths[TEST_ROUTERS];
     for (int32_t r = 1; r < g->n_routers; r++) {
         paths[r] = g->routers[r].desc->paths;
         bs_set_route(session, g->routers[r].desc->name, rg_callback_run, &paths[r], NULL);
@@ -441,7 +441,7 @@ static inline void rg_gather(random_graph *rg, int32_t r)
     const bs_router_info *router = &rg->g->routers[r];
     const int32_t first = check_below(router->desc->paths), from = rg_path_domain(rg, r, first);
     const bs_value model = from < 0 ? (bs_value){0} : rg_pick(rg, from, rg_flip(50) ? rg_is_any_image : rg_is_line);
-    bs_value values[BS_MAX_PATHS] = {{0}};
+    bs_value values[TEST_PATHS] = {{0}};
     double bound = 0;
     if (model.id == 0)
         return;
@@ -655,7 +655,7 @@ static inline void rg_reuse(random_graph *rg)
     rg_add_router(rg, line);
     if (rg->g->status != BS_OK || rg->g->routers[r].max_paths_per_cell > 1)
         return;
-    bs_value out[BS_MAX_PATHS] = {{0}};
+    bs_value out[TEST_PATHS] = {{0}};
     for (int32_t p = 0; p < rg->g->routers[r].desc->paths; p++) {
         const bs_value from = rg_flip(80) ? rg->cells : old;
         if (rg_flip(80)) {

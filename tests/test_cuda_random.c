@@ -44,7 +44,7 @@ static bool runs_agree(rig *r, const bs_graph *g, const bs_plan_desc *d)
     int64_t extent[3];
     memset(&a, 0, sizeof a);
     a.oracle.callback = rg_callback;
-    static int32_t paths[BS_MAX_ROUTERS];
+    static int32_t paths[TEST_ROUTERS];
     for (int32_t k = 1; k < g->n_routers; k++) {
         paths[k] = g->routers[k].desc->paths;
         bs_set_route(r->session, g->routers[k].desc->name, rg_callback_run, &paths[k], NULL);

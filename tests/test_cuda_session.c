@@ -41,7 +41,7 @@ static bs_graph *net_graph(net *n, int32_t paths)
     const bs_value score = bs_linear(g, pooled, &(bs_linear_desc){.name = "score", .out = paths});
     const bs_route_desc top1 = {.name = "route", .protocol = BS_ROUTE_TOP1, .paths = paths};
     const bs_router route = bs_route(g, score, (bs_value){0}, &top1);
-    bs_value out[BS_MAX_PATHS];
+    bs_value out[TEST_PATHS];
     char name[16];
     for (int32_t p = 0; p < paths; p++) {
         snprintf(name, sizeof name, "net%d", p);
@@ -241,7 +241,7 @@ static bs_value exits(bs_graph *g, bs_value x, void *user)
 static void test_told(int32_t order)
 {
     static float out[2][NET_SIZE * NET_SIZE];
-    int8_t chosen[2][2][16];
+    int16_t chosen[2][2][16];
     int32_t counts[2][2][2], wrong = 0, reached = 0;
     for (int32_t fresh = 0; fresh < 2; fresh++) {
         const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order};
@@ -268,7 +268,7 @@ static void test_told(int32_t order)
         for (int32_t r = 0; r < 2; r++) {
             bs_decision went;
             wrong += bs_decision_get(n.session, r ? "inner" : "outer", &went) != BS_OK || went.cells != 16;
-            memcpy(chosen[fresh][r], went.chosen, 16);
+            memcpy(chosen[fresh][r], went.chosen, sizeof chosen[fresh][r]);
             memcpy(counts[fresh][r], went.counts, sizeof counts[fresh][r]);
         }
         net_close(&n);

@@ -84,8 +84,8 @@ static bs_status device_wait(bs_device_session *s, int32_t *node, bs_error *e)
     const bs_status status = call('W', e);
     if (status != BS_OK)
         return status;
-    script.client->counts[BS_MAX_PATHS] = script.counts[0]; /* of router 1 */
-    script.client->counts[BS_MAX_PATHS + 1] = script.counts[1];
+    script.client->counts[0] = script.counts[0]; /* of router 1 */
+    script.client->counts[1] = script.counts[1];
     *node = script.bad_node;
     return *node ? BS_ERROR_DATA : BS_OK;
 }

@@ -23,12 +23,29 @@ static void test_storage(void)
     bs_arena_init(&arena, "graph", graph_memory, bytes - BS_ALIGNMENT);
     check(!bs_graph_create(&arena, NULL) && arena.used == 0, "and is not made in less");
     static const bs_graph_desc beyond[] = {
-        {-1, 0, 0}, {0, -1, 0},           {0, 0, -1}, {(1 << 20) + 1, 0, 0}, {0, (1 << 20) + 1, 0},
-        {0, 0, 63}, {0, 0, (1 << 28) + 1}};
+        {.max_nodes = -1},
+        {.max_values = -1},
+        {.max_text_bytes = -1},
+        {.max_operands = -1},
+        {.max_dims = -1},
+        {.max_domains = -1},
+        {.max_blocks = -1},
+        {.max_routers = -1},
+        {.max_text_bytes = 63},
+        {.max_nodes = (1 << 24) + 1},
+        {.max_values = (1 << 24) + 1},
+        {.max_text_bytes = (1 << 30) + 1},
+        {.max_operands = (1 << 26) + 1},
+        {.max_dims = (1 << 24) + 1},
+        {.max_domains = (1 << 24) + 1},
+        {.max_blocks = (1 << 24) + 1},
+        {.max_routers = (1 << 24) + 1},
+    };
+    const int32_t count = (int32_t)(sizeof beyond / sizeof *beyond);
     int32_t refused = 0;
-    for (int32_t i = 0; i < 7; i++)
+    for (int32_t i = 0; i < count; i++)
         refused += bs_graph_bytes(&beyond[i]) == 0 && !bs_graph_create(&arena, &beyond[i]);
-    check(refused == 7, "capacities out of range are refused");
+    check(refused == count, "capacities out of range are refused");
 }
 
 /* ----------------------------------------------------------------------------------------------- symbols that are equal */

@@ -83,7 +83,7 @@ static void test_graphs(void)
         wrong += bs_model_build(model, graphs[i], NULL, &error) != BS_ERROR_ARGUMENT;
     check(wrong == 0 && bs_model_build(NULL, graphs[5], NULL, &error) == BS_ERROR_ARGUMENT, "a graph that is not empty: %s", error.message);
     check(bs_model_build(model, graphs[4], NULL, &error) == BS_ERROR_SHAPE, "a graph that failed before: %s", error.message);
-    const bs_graph_desc small = {4, 4, 64};
+    const bs_graph_desc small = {.max_nodes = 4, .max_values = 4, .max_text_bytes = 64};
     check(bs_model_build(model, bs_graph_create(&arena, &small), NULL, &error) == BS_ERROR_LIMIT, "a graph that is too small: %s", error.message);
     check(bs_model_build(model, graphs[5], NULL, &error) == BS_OK, "an empty one is built");
 }

@@ -18,7 +18,7 @@ static bs_graph *new_graph(void)
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
     weights.table.count = 0;
     weights.next = NULL;
-    return bs_graph_create(&arena, &(bs_graph_desc){2048, 1000, 1 << 17});
+    return bs_graph_create(&arena, &(bs_graph_desc){.max_nodes = 2048, .max_values = 1000, .max_text_bytes = 1 << 17});
 }
 
 /* ------------------------------------------------------------------------------------------------------ one trial */
@@ -31,7 +31,7 @@ typedef struct trial {
     fill fill;
     int32_t width, rows;
     bool knob, patches;
-    int32_t ints[2][BS_MAX_PATHS];
+    int32_t ints[2][TEST_PATHS];
 } trial;
 
 static const char *const fill_names[] = {"ties", "floats", "large integers"};
@@ -58,7 +58,7 @@ static trial random_trial(bs_protocol protocol, bs_dtype dtype)
     trial t;
     memset(&t, 0, sizeof t);
     t.d = (bs_route_desc){
-        .name = "r", .protocol = (int32_t)protocol, .paths = rg_flip(10) ? BS_MAX_PATHS : 1 + check_below(8)};
+        .name = "r", .protocol = (int32_t)protocol, .paths = rg_flip(10) ? TEST_PATHS : 1 + check_below(8)};
     t.dtype = dtype;
     t.fill = protocol == BS_ROUTE_LABEL || protocol == BS_ROUTE_TABLE || protocol == BS_ROUTE_CALLBACK
                  ? FILL_SMALL
@@ -81,7 +81,7 @@ static trial random_trial(bs_protocol protocol, bs_dtype dtype)
         t.d.capacity = variants;
         t.d.fallback = check_below((all < t.d.paths ? all : t.d.paths) + 1);
     }
-    for (int32_t i = 0; i < BS_MAX_PATHS; i++) {
+    for (int32_t i = 0; i < TEST_PATHS; i++) {
         t.ints[0][i] = protocol == BS_ROUTE_TABLE ? check_below(t.d.paths) : check_below(rg_flip(20) ? 1 << 24 : 100);
         t.ints[1][i] = check_below(t.d.paths);
     }
@@ -94,7 +94,7 @@ static void add_gathers(bs_graph *g, const trial *t, bs_router r, bs_value x, bs
 {
     static const char *const names[2][4] = {{"place", "add", "weighted", "select"},
                                             {"place_on", "add_on", "weighted_on", "select_on"}};
-    bs_value worked[BS_MAX_PATHS], moved[BS_MAX_PATHS];
+    bs_value worked[TEST_PATHS], moved[TEST_PATHS];
     const bool many = g->routers[r.id].max_paths_per_cell > 1;
     const int32_t missing = rg_flip(50) ? check_below(t->d.paths) : -1;
     for (int32_t p = 0; p < t->d.paths; p++) {

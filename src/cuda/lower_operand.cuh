@@ -23,7 +23,8 @@ struct bs_cu_lowering {
     uint64_t memory;           /* the session's on the device */
     bs_device_step *steps;
     bs_device_operand *operands;
-    int32_t n_steps, n_operands;
+    uint32_t *given;
+    int32_t n_steps, n_operands, n_given;
     bool cublas;   /* large layers are its */
     bool overflow; /* a stride or an extent beyond 31 bits */
 };
@@ -44,7 +45,7 @@ static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     memset(o, 0, sizeof *o);
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
-    o->domain = o->stored = (int16_t)v->domain;
+    o->domain = o->stored = v->domain;
     for (int32_t i = 0; i < v->rank; i++)
         o->dim[i] = bs_cu_narrow(l, l->client->dims[v->dims[i]]);
     if (v->rank != 3)
@@ -79,7 +80,7 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     const bs_dtype dtype = bs_plan_stored(l->plan, value);
     int64_t h, w;
     o->dtype = (uint8_t)dtype;
-    o->stored = (int16_t)v->domain;
+    o->stored = v->domain;
     o->row_bytes = (int64_t)p->row_bytes;
     o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
     o->base = p->offset + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
@@ -192,13 +193,13 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
     bs_device_operand root;
     if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
         bs_cu_operand(l, target, o);
-        o->domain = (int16_t)domain;
+        o->domain = domain;
         return;
     }
     bs_cu_root(l, target, &root);
     bs_cu_extent(l, value, o);
     bs_cu_seen(&root, o->rank == 3 && root.rank == 3, o);
-    o->domain = (int16_t)domain;
+    o->domain = domain;
     o->margin = l->plan->values[target].margin;
 }
 

@@ -87,12 +87,17 @@ static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
         s->kernel = BS_CU_none; /* an output that is not asked for */
 }
 
-static uint64_t bs_cu_given(const bs_cu_lowering *l, const bs_node *gather)
+/* Writes which paths of a gather give a value; returns where. */
+static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 {
-    uint64_t mask = 0;
+    const bs_node *gather = &l->graph->nodes[i->node];
+    const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given; /* there is room */
+    memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
-        mask |= bs_node_in(l->graph, gather)[p] ? 1ull << p : 0;
-    return mask;
+        if (in[p] != 0 && bs_plan_gathers(l->plan, gather, p))
+            l->given[at + (p >> 5)] |= 1u << (p & 31);
+    l->n_given += words;
+    return at;
 }
 
 static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -108,11 +113,9 @@ static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step
         s->p[0].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
         return;
     }
-    const uint64_t given = bs_cu_given(l, node);
     bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
     s->domain = l->graph->routers[node->router].domain;
-    s->p[0].i = (int32_t)(uint32_t)given;
-    s->p[1].i = (int32_t)(uint32_t)(given >> 32);
+    s->p[0].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -125,8 +128,7 @@ static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_st
     bs_cu_add_in(l, s, i->value);
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    s->p[0].i = static_cast<const bs_gather_params *>(node->params)->mode;
-    s->p[1].i = i->value != 0;
+    s->p[2].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -279,17 +281,14 @@ static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t fi
     }
 }
 
-/* The parts of a region, the dearest first: a long tile that starts last is what the device waits for. */
-static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t region, bs_device_part *parts, int32_t *n_parts)
+/* The parts of a region, in the plan's order: the most expensive first. */
+static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
 {
     const bs_plan *p = l->plan;
-    const int32_t first = *n_parts;
     int64_t tiles = 0;
-    for (int32_t k = 0; k < p->n_parts; k++) {
-        const bs_part *part = &p->parts[k];
-        if (part->region != region || part->count == 0)
-            continue;
-        bs_device_part *d = &parts[(*n_parts)++];
+    for (int32_t k = region->first; k < region->first + region->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
+        bs_device_part *d = &parts[k];
         d->domain = part->domain;
         d->tile_rows = p->domains[part->domain].tile_rows;
         d->first = l->n_steps;
@@ -297,9 +296,9 @@ static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t r
         for (int32_t i = 0; i < part->count; i++)
             bs_cu_step(l, &p->instrs[part->first + i], &l->steps[l->n_steps++]);
         const int64_t most = bs_ceil_div(bs_cu_most_rows(l, part->domain), d->tile_rows);
-        tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + *n_parts) : most;
+        tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + (k - region->first) + 1) : most;
     }
-    bs_cu_add_launch(l, to, BS_CU_none, first, *n_parts - first, tiles);
+    bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
 }
 
 /* All tables of a run. */
@@ -307,12 +306,11 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
 {
     const bs_plan *p = l->plan;
     const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
-    int32_t n_parts = 0;
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
         if (p->instrs[at].kind == BS_INSTR_REGION) {
-            bs_cu_launch_region(l, to, p->instrs[at].node, parts, &n_parts);
+            bs_cu_launch_region(l, to, &p->regions[p->instrs[at].node], parts);
             at++;
             continue;
         }

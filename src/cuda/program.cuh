@@ -15,13 +15,14 @@ struct bs_cu_program {
     const bs_device_domain *domains;
     const bs_device_decision *decision;
     const bs_device_part *parts;
+    const uint32_t *given; /* bits of gathers: which paths give a value */
     const uint64_t *units; /* addresses of prepared weights; [0] the resident ones */
     uint8_t *decisions;    /* what was decided for all rows */
     uint8_t *contexts;     /* what is decided in tiles: context_bytes a tile */
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
-    float *guesses;        /* [BS_MAX_PATHS] of the last look_ahead */
+    float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 

@@ -117,10 +117,9 @@ static void bs_cu_tell(bs_device_session *s)
         if (!d->live)
             continue;
         const int32_t top = bs_plan_top_domain(c->graph, d->domain);
-        memset(c->counts + (size_t)r * BS_MAX_PATHS, 0, BS_MAX_PATHS * sizeof *c->counts);
-        memcpy(c->counts + (size_t)r * BS_MAX_PATHS, results + d->sums, (size_t)d->paths * sizeof *c->counts);
+        memcpy(c->counts + c->graph->routers[r].first_path, results + d->sums, (size_t)d->paths * sizeof *c->counts);
         memcpy(&c->dropped[r], results + d->dropped, sizeof c->dropped[r]);
-        memcpy(c->chosen[r], results + d->top, (size_t)c->domains[top].count);
+        memcpy(c->chosen[r], results + d->top, (size_t)c->domains[top].count * sizeof *c->chosen[r]);
     }
 }
 

@@ -11,14 +11,8 @@
 static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
 {
     const bs_part *p = &s->client->plan->parts[part];
-    int32_t at = 0; /* in the table: parts with steps, region by region */
-    for (int32_t k = 0; k < s->launches.count; k++)
-        if (s->launches.list[k].kernel == BS_CU_none && s->client->plan->instrs[s->launches.list[k].instr].node == p->region)
-            at = s->launches.list[k].first;
-    for (int32_t k = 0; k < part; k++)
-        at += s->client->plan->parts[k].region == p->region && s->client->plan->parts[k].count > 0;
     const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count, s->client->plan->domains[p->domain].tile_rows);
-    const bs_cu_launch l = {BS_CU_none, at, 1, 0, 0, (int32_t)tiles};
+    const bs_cu_launch l = {BS_CU_none, p->place, 1, 0, 0, (int32_t)tiles};
     return bs_cu_run_launch(s, &l, error);
 }
 

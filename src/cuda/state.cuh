@@ -64,6 +64,7 @@ static void bs_cu_session_program(bs_device_session *s)
     p->domains = reinterpret_cast<const bs_device_domain *>(tables + l->domains_at);
     p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
+    p->given = reinterpret_cast<const uint32_t *>(tables + l->given_at);
     p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
     p->decisions = s->memory + l->decisions;
     p->guesses = reinterpret_cast<float *>(s->memory + l->guesses);

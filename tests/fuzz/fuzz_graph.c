@@ -333,7 +333,7 @@ static bs_value cell_call(uint8_t which)
 static void route_call(uint8_t which)
 {
     const bs_value x = value();
-    bs_value list[BS_MAX_PATHS];
+    static bs_value list[BS_MAX_PATHS]; /* none beyond the first ones */
     uint8_t user;
     switch (which) {
     case 0: bs_route(w.g, x, value(), &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number()}); break;
@@ -349,8 +349,8 @@ static void route_call(uint8_t which)
         break;
     default: {
         const bs_router r = router();
-        for (int32_t p = 0; p < BS_MAX_PATHS; p++)
-            list[p] = p < 4 ? value() : (bs_value){0};
+        for (int32_t p = 0; p < 4; p++)
+            list[p] = value();
         bs_gather(w.g, r, list, fuzz_flip(&w.in, 100) ? value() : (bs_value){0}, &(bs_gather_desc){name(), number()});
     }
     }

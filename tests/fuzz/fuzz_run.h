@@ -135,8 +135,11 @@ static inline void fuzz_ask_plan(const bs_plan *plan)
 /* --- extents and buffers --------------------------------------------------------------------------------- */
 
 /* Extents of all dimensions when symbols are at most `most`; 0: their maxima. */
+#define FUZZ_DIMS 65536 /* more than any input has bytes */
+
 static inline void fuzz_extents(const bs_graph *g, fuzz_bytes *o, int32_t most, int64_t *extent)
 {
+    FUZZ_PROMISE(g->n_dims <= FUZZ_DIMS, "%d dimensions", g->n_dims);
     for (int32_t d = 0; d < g->n_dims; d++) {
         const bs_dim_info *dim = &g->dims[d];
         extent[d] = dim->maximum;
@@ -291,7 +294,7 @@ static inline void fuzz_ask(const fuzz_session *s)
 
 static inline void fuzz_run_twice(fuzz_session *s, fuzz_bytes *o)
 {
-    static int64_t extent[BS_MAX_DIMS];
+    static int64_t extent[FUZZ_DIMS];
     bs_error error = {0};
     for (int32_t r = 1; r < s->g->n_routers; r++)
         if (s->g->routers[r].desc->protocol == BS_ROUTE_CALLBACK)

@@ -72,8 +72,8 @@ static void export_texts(forge *f, const char *key, const bs_graph *g, bool name
 
 static void export_symbols(forge *f, const bs_graph *g)
 {
-    const char *names[BS_MAX_DIMS];
-    int64_t maxima[BS_MAX_DIMS];
+    const char *names[TEST_DIMS];
+    int64_t maxima[TEST_DIMS];
     size_t n = 0;
     for (int32_t d = 0; d < g->n_dims; d++)
         if (g->dims[d].kind == BS_DIM_SYMBOL) {
@@ -88,9 +88,9 @@ static void export_symbols(forge *f, const bs_graph *g)
 
 static void export_blocks(forge *f, const bs_graph *g)
 {
-    static const int64_t none[BS_MAX_BLOCKS];
-    const char *names[BS_MAX_BLOCKS];
-    int32_t first[BS_MAX_BLOCKS], end[BS_MAX_BLOCKS], tensor[BS_MAX_BLOCKS];
+    static const int64_t none[TEST_DIMS];
+    const char *names[TEST_DIMS];
+    int32_t first[TEST_DIMS], end[TEST_DIMS], tensor[TEST_DIMS];
     const size_t n = (size_t)g->n_blocks;
     for (int32_t b = 0; b < g->n_blocks; b++) {
         names[b] = b ? g->text + g->blocks[b].name : "main";
