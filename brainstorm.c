@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 597460ade612083852b9c2a5a61a2c59682fce945e49556e407a5d9a1d113fdb
+ * sha256 of the parts: 64af31aba0e4f2b4dfc3c374d352da9f2886a8e235c01c192e336936a86b48a0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -7852,9 +7852,11 @@ typedef int32_t bs_dim_id;
 typedef struct bs_dim_info {
     bs_dim_kind kind;
     bs_dim_id parent;
-    int64_t mul, add, div;
-    int64_t maximum; /* the value of a constant */
+    int32_t mul, add, div; /* all of 2^30 at most, and so is */
+    int32_t maximum;       /* the value of a constant */
     int32_t name;    /* offset in text; 0 none */
+    int32_t symbols; /* among the entries up to this one */
+    int32_t child[2];
 } bs_dim_info;
 
 /* Domain 0 is the root: one row. */
@@ -7878,6 +7880,8 @@ typedef struct bs_domain {
     int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
     int32_t top;              /* the one that is no PATH and that it descends from (or is) */
     int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
+    int32_t next;             /* PATH: another one of its router; 0 none */
+    int32_t child[2];
 } bs_domain;
 
 /* A value. In a patch domain `dims` are the extents of the whole frame, as in the untiled network; the cell is
@@ -7902,6 +7906,8 @@ typedef struct bs_node {
     int32_t block;
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
+    int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t child[2]; /* of ops whose names are taken once (BS_OP_NAMED) */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
@@ -7917,20 +7923,29 @@ typedef struct bs_router_info {
     int32_t score;  /* value id */
     int32_t knob;   /* value id or 0 */
     int32_t max_paths_per_cell;
+    int32_t first_path; /* paths of the routers before it: where its own begin in tables of all paths */
+    int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
 } bs_router_info;
 
-#define BS_MAX_BLOCKS 128
-#define BS_MAX_ROUTERS 64
-#define BS_MAX_DOMAINS 512
-#define BS_MAX_DIMS 512
+/* Of any table: ids, and small multiples of counts, are far from 2^31. */
+#define BS_MAX_ENTRIES (1 << 24)
+#define BS_MAX_TEXT (1 << 30)
+#define BS_MAX_ALL_PATHS (1 << 28) /* of all routers of a graph */
 
+/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an entry's
+ * children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own, and no file can
+ * make it deeper than a hash has bits, but by names of equal hashes. */
 struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers; /* beside entry 0 */
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
+    int32_t n_cell_nodes; /* that work on rows of another domain than the root */
+    int32_t n_paths;    /* of all routers */
+    int32_t max_paths;  /* the most that one of them has */
+    int32_t first_name; /* the node at the root of the tree of names; 0 none */
     int32_t current_block;
     const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
@@ -7938,9 +7953,9 @@ struct bs_graph {
     int32_t *operands;
     bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
-    bs_dim_info dims[BS_MAX_DIMS];
-    bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
-    bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
+    bs_dim_info *dims;
+    bs_block *blocks; /* [0]: what is outside every block, "main" */
+    bs_router_info *routers; /* [0] unused */
 };
 
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
@@ -7972,12 +7987,20 @@ static inline const char *bs_node_name(const bs_node *node)
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
+/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is none. */
+int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
 /* Adds a node of op `op` (bs_op_index) with operands `in`; copies `params` (op->params_bytes) ; runs the op's shape
  * rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being. */
 bs_node *bs_graph_add(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
 /* The same, returning output 0 as a handle. */
 bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
+/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of them may be
+ * written there and passed on. NULL: there is no room, and adding the node will say so. */
+static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
+{
+    return count <= graph->max_operands - graph->n_operands ? graph->operands + graph->n_operands : NULL;
+}
 
 #endif
 /* ==== end src/graph.h ========================================================================= */
@@ -8075,6 +8098,7 @@ typedef enum bs_op_flags {
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
 } bs_op_flags;
 
@@ -8144,28 +8168,59 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands, domains;
-    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
+    bs_graph_desc n; /* what there is room for beside entry 0 */
+    uint64_t at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
 } bs_graph_layout;
+
+/* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
+static bs_graph_desc graph_room(const bs_graph_desc *desc)
+{
+    bs_graph_desc n = {0};
+    if (desc)
+        n = *desc;
+    n.max_nodes = bs_or_default(n.max_nodes, 512);
+    n.max_values = bs_or_default(n.max_values, 768);
+    n.max_text_bytes = bs_or_default(n.max_text_bytes, 32768);
+    const int32_t nodes = bs_clamp_i32(n.max_nodes, 1, BS_MAX_ENTRIES);
+    n.max_operands = bs_or_default(n.max_operands, nodes * 4);
+    n.max_dims = bs_or_default(n.max_dims, bs_min_i32(8 * nodes, bs_max_i32(512, nodes / 4)));
+    n.max_domains = bs_or_default(n.max_domains, bs_min_i32(nodes, bs_max_i32(511, (nodes - 1024) / 2)));
+    n.max_blocks = bs_or_default(n.max_blocks, bs_max_i32(127, (nodes - 1024) / 2));
+    n.max_routers = bs_or_default(n.max_routers, bs_max_i32(63, nodes / 32));
+    return n;
+}
+
+static bool room_is_sound(const bs_graph_desc *n)
+{
+    const int32_t counts[] = {n->max_nodes, n->max_values, n->max_dims, n->max_domains, n->max_blocks, n->max_routers};
+    bool sound = n->max_text_bytes >= 64 && n->max_text_bytes <= BS_MAX_TEXT && n->max_operands >= 1 && n->max_operands <= 4 * BS_MAX_ENTRIES;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        sound = sound && counts[i] >= 1 && counts[i] <= BS_MAX_ENTRIES;
+    return sound;
+}
+
+static uint64_t room_take(uint64_t *at, int32_t count, size_t bytes)
+{
+    const uint64_t begin = *at;
+    *at += bs_align_u64((uint64_t)count * bytes);
+    return begin;
+}
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
 {
-    const bs_graph_desc none = {0, 0, 0};
-    if (!desc)
-        desc = &none;
-    l->nodes = bs_or_default(desc->max_nodes, 512);
-    l->values = bs_or_default(desc->max_values, 768);
-    l->text = bs_or_default(desc->max_text_bytes, 32768);
-    if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
+    uint64_t at = bs_align_u64(sizeof(bs_graph));
+    l->n = graph_room(desc);
+    if (!room_is_sound(&l->n))
         return false;
-    l->operands = l->nodes * 4;
-    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
-    l->at_nodes = bs_align_u64(sizeof(bs_graph));
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
-    l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
-    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
-    l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
+    l->at_nodes = room_take(&at, l->n.max_nodes + 1, sizeof(bs_node));
+    l->at_values = room_take(&at, l->n.max_values + 1, sizeof(bs_value_info));
+    l->at_operands = room_take(&at, l->n.max_operands, sizeof(int32_t));
+    l->at_domains = room_take(&at, l->n.max_domains + 1, sizeof(bs_domain));
+    l->at_dims = room_take(&at, l->n.max_dims, sizeof(bs_dim_info));
+    l->at_blocks = room_take(&at, l->n.max_blocks + 1, sizeof(bs_block));
+    l->at_routers = room_take(&at, l->n.max_routers + 1, sizeof(bs_router_info));
+    l->at_text = room_take(&at, l->n.max_text_bytes, 1);
+    l->bytes = at;
     return true;
 }
 
@@ -8190,12 +8245,18 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
     g->values = (bs_value_info *)(void *)(memory + l.at_values);
     g->operands = (int32_t *)(void *)(memory + l.at_operands);
     g->domains = (bs_domain *)(void *)(memory + l.at_domains);
+    g->dims = (bs_dim_info *)(void *)(memory + l.at_dims);
+    g->blocks = (bs_block *)(void *)(memory + l.at_blocks);
+    g->routers = (bs_router_info *)(void *)(memory + l.at_routers);
     g->text = (char *)(memory + l.at_text);
-    g->max_nodes = l.nodes;
-    g->max_values = l.values;
-    g->max_text = l.text;
-    g->max_operands = l.operands;
-    g->max_domains = l.domains;
+    g->max_nodes = l.n.max_nodes;
+    g->max_values = l.n.max_values;
+    g->max_text = l.n.max_text_bytes;
+    g->max_operands = l.n.max_operands;
+    g->max_domains = l.n.max_domains;
+    g->max_dims = l.n.max_dims;
+    g->max_blocks = l.n.max_blocks;
+    g->max_routers = l.n.max_routers;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -8269,22 +8330,63 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
     return copy;
 }
 
+/* ------------------------------------------------------------------------------------------------ look-up */
+
+/* Mixes a number into a hash (the finaliser of splitmix64). */
+static uint64_t mix(uint64_t hash, int64_t number)
+{
+    uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* A step down a tree: the link to follow from an entry. Behind the last bit all go one way. */
+static int32_t *step_down(int32_t child[2], uint64_t *hash)
+{
+    int32_t *link = &child[*hash & 1];
+    *hash >>= 1;
+    return link;
+}
+
 /* --------------------------------------------------------------------------------------------- dimensions */
+
+/* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
+static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
+{
+    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div), dim->maximum);
+    int32_t *link = NULL;
+    *found = -1;
+    for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
+        bs_dim_info *d = &g->dims[i];
+        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
+            d->div == dim->div && d->maximum == dim->maximum) {
+            *found = i;
+            return NULL;
+        }
+        link = step_down(d->child, &hash);
+    }
+    return link;
+}
 
 static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
 {
-    for (int32_t i = 0; i < g->n_dims && dim->kind != BS_DIM_SYMBOL; i++) {
-        const bs_dim_info *d = &g->dims[i];
-        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
-            d->div == dim->div && d->maximum == dim->maximum)
-            return i;
-    }
-    if (g->n_dims == BS_MAX_DIMS) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "more than %d different dimensions", BS_MAX_DIMS);
+    bs_dim_id id = -1;
+    int32_t *link = NULL;
+    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different: none but the root is in the tree */
+        link = dim_find(g, dim, &id);
+    if (id >= 0)
+        return id;
+    if (g->n_dims == g->max_dims) {
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)", g->max_dims);
         return -1;
     }
-    g->dims[g->n_dims] = *dim;
-    return g->n_dims++;
+    id = g->n_dims++;
+    g->dims[id] = *dim;
+    g->dims[id].symbols = (id ? g->dims[id - 1].symbols : 0) + (dim->kind == BS_DIM_SYMBOL);
+    if (link)
+        *link = id;
+    return id;
 }
 
 /* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
@@ -8294,7 +8396,7 @@ static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
 
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 {
-    const bs_dim_info dim = {BS_DIM_CONST, -1, 0, 0, 0, n, 0};
+    const bs_dim_info dim = {.kind = BS_DIM_CONST, .parent = -1, .maximum = (int32_t)n};
     if (dim_in_range(n))
         return dim_intern(graph, &dim);
     bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
@@ -8345,7 +8447,8 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         return dim_fail(graph, parent, mul, add, div);
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
-    const bs_dim_info dim = {BS_DIM_DERIVED, parent, mul, add, div, maximum, 0};
+    const bs_dim_info dim = {.kind = BS_DIM_DERIVED, .parent = parent, .mul = (int32_t)mul, .add = (int32_t)add, .div = (int32_t)div,
+                             .maximum = (int32_t)maximum};
     return dim_intern(graph, &dim);
 }
 
@@ -8363,7 +8466,7 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
         return 0;
     }
     const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {BS_DIM_SYMBOL, -1, 0, 0, 0, maximum, (int32_t)(text - graph->text)};
+    const bs_dim_info dim = {.kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
     const bs_dim_id id = dim_intern(graph, &dim);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
@@ -8408,26 +8511,77 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 
 /* ------------------------------------------------------------------------------------------------ domains */
 
+static bool domains_equal(const bs_domain *a, const bs_domain *b)
+{
+    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path && a->rows == b->rows &&
+           a->height == b->height && a->width == b->width && a->size == b->size && a->lengths == b->lengths;
+}
+
+static uint64_t domain_hash(const bs_domain *d)
+{
+    const int32_t what[] = {d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths};
+    uint64_t hash = (uint64_t)d->kind;
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++)
+        hash = mix(hash, what[i]);
+    return hash;
+}
+
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 {
-    for (int32_t i = 1; i < graph->n_domains; i++) {
-        const bs_domain *d = &graph->domains[i];
-        if (d->kind == domain->kind && d->parent == domain->parent && d->router == domain->router &&
-            d->path == domain->path && d->rows == domain->rows && d->height == domain->height &&
-            d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
-            return i;
-    }
-    if (graph->n_domains == graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
+    uint64_t hash = domain_hash(domain);
+    int32_t *link = step_down(graph->domains[0].child, &hash); /* the root is made by nobody */
+    for (; *link; link = step_down(graph->domains[*link].child, &hash))
+        if (domains_equal(&graph->domains[*link], domain))
+            return *link;
+    if (graph->n_domains > graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)", graph->max_domains);
         return -1;
     }
-    bs_domain *d = &graph->domains[graph->n_domains];
+    const int32_t id = *link = graph->n_domains++;
+    bs_domain *d = &graph->domains[id];
     *d = *domain;
     const bs_domain *parent = &graph->domains[d->parent];
-    d->patches = d->kind == BS_DOMAIN_PATCHES ? graph->n_domains : parent->patches;
-    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : graph->n_domains;
-    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : graph->n_domains;
-    return graph->n_domains++;
+    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : parent->patches;
+    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
+    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
+    d->next = 0;
+    if (d->kind == BS_DOMAIN_PATH) {
+        d->next = graph->routers[d->router].path_domains;
+        graph->routers[d->router].path_domains = id;
+    }
+    return id;
+}
+
+/* -------------------------------------------------------------------------------------------------- names */
+
+/* Routers have names of their own. */
+static uint64_t named_hash(const char *name, bool router)
+{
+    uint64_t hash = router;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 1099511628211u;
+    return mix(hash, 0);
+}
+
+static bool is_router(const bs_node *node) { return node->router != 0; }
+
+/* The link that the node of this name, or else a new one, hangs at. */
+static int32_t *named_link(bs_graph *g, const char *name, bool router)
+{
+    uint64_t hash = named_hash(name, router);
+    int32_t *link = &g->first_name;
+    while (*link && (is_router(&g->nodes[*link]) != router || strcmp(bs_node_name(&g->nodes[*link]), name) != 0))
+        link = step_down(g->nodes[*link].child, &hash);
+    return link;
+}
+
+int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
+{
+    uint64_t hash = named_hash(name, router);
+    int32_t n = graph->first_name;
+    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0); hash >>= 1)
+        n = graph->nodes[n].child[hash & 1];
+    return n;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -8437,7 +8591,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
     if (n_in < op->min_in || n_in > op->max_in)
         return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes,
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)", g->max_nodes,
                              g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
@@ -8563,6 +8717,9 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
         value->node = graph->n_nodes;
         value->output_index = i;
     }
+    if (op->flags & BS_OP_NAMED)
+        *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
+    graph->n_cell_nodes += node->domain != 0;
     graph->n_nodes++;
     return node;
 }
@@ -8580,8 +8737,9 @@ void bs_block_begin(bs_graph *graph, const char *name)
 {
     if (!graph || graph->status != BS_OK)
         return;
-    if (graph->n_blocks == BS_MAX_BLOCKS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": more than %d blocks", name ? name : "", BS_MAX_BLOCKS - 1);
+    if (graph->n_blocks > graph->max_blocks) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)", name ? name : "",
+                      graph->max_blocks);
         return;
     }
     bs_block *block = &graph->blocks[graph->n_blocks];
@@ -13007,19 +13165,18 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 
 static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
 {
-    for (bs_dim_id d = 0; d < g->n_dims; d++)
-        if (g->dims[d].kind == BS_DIM_SYMBOL && --number == 0)
-            return d;
-    return -1;
+    bs_dim_id low = 0, high = g->n_dims; /* the first entry with so many symbols up to it */
+    while (low < high) {
+        const bs_dim_id middle = low + (high - low) / 2;
+        if (g->dims[middle].symbols >= number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return number >= 1 && low < g->n_dims ? low : -1;
 }
 
-static int32_t symbol_number(const bs_graph *g, bs_dim_id id)
-{
-    int32_t number = 0;
-    for (bs_dim_id d = 0; d <= id; d++)
-        number += g->dims[d].kind == BS_DIM_SYMBOL;
-    return number;
-}
+#define SYMBOL_MOST 65535 /* that a code can name */
 
 /* Encodes a dimension as bs_source_params.dim; 0 when it is none of the storable forms. */
 static int32_t source_dim_encode(const bs_graph *g, bs_dim_id id)
@@ -13027,10 +13184,12 @@ static int32_t source_dim_encode(const bs_graph *g, bs_dim_id id)
     const bs_dim_info *d = &g->dims[id];
     if (d->kind == BS_DIM_CONST)
         return (int32_t)d->maximum;
-    if (d->kind == BS_DIM_SYMBOL)
-        return -symbol_number(g, id);
+    if (d->kind == BS_DIM_SYMBOL && d->symbols <= SYMBOL_MOST)
+        return -d->symbols;
+    if (d->kind != BS_DIM_DERIVED || g->dims[d->parent].symbols > SYMBOL_MOST)
+        return 0;
     if (d->add == 0 && d->div == 1 && d->mul <= 1024 && g->dims[d->parent].kind == BS_DIM_SYMBOL)
-        return -(symbol_number(g, d->parent) + 65536 * (int32_t)(d->mul - 1));
+        return -(g->dims[d->parent].symbols + 65536 * (d->mul - 1));
     return 0;
 }
 
@@ -13049,13 +13208,8 @@ static bool name_is_new(bs_infer *infer)
     const bs_graph *g = infer->graph;
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_op *op = bs_op_get(g->nodes[n].op);
-        const bool named = op == &bs_op_input || op == &bs_op_state || op == &bs_op_output;
-        if (named && strcmp(bs_node_name(&g->nodes[n]), infer->name) == 0)
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", op->name);
-    }
-    return true;
+    const int32_t taken = bs_graph_named(g, infer->name, false);
+    return !taken || bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", bs_op_get(g->nodes[taken].op)->name);
 }
 
 static bool source_infer(bs_infer *infer)
@@ -13077,9 +13231,9 @@ static bool source_infer(bs_infer *infer)
 
 static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
 
-const bs_op bs_op_input = {.name = "input", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_source_params),
+const bs_op bs_op_input = {.name = "input", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields, .n_fields = 6, .infer = source_infer};
-const bs_op bs_op_state = {.name = "state", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_source_params),
+const bs_op bs_op_state = {.name = "state", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields, .n_fields = 6, .infer = source_infer};
 
 static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dtype dtype, bs_shape shape)
@@ -13118,7 +13272,7 @@ static bool output_infer(bs_infer *infer)
     return name_is_new(infer) && bs_infer_root(infer, 0);
 }
 
-const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                             .params_bytes = sizeof(bs_name_params), .infer = output_infer};
 
 void bs_output(bs_graph *graph, const char *name, bs_value value)
@@ -13147,17 +13301,14 @@ static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_v
 
 bool bs_infer_state(bs_infer *infer)
 {
-    const bs_graph *g = infer->graph;
-    const bs_node *source = &g->nodes[infer->in[0]->node];
+    bs_graph *g = infer->graph;
+    bs_node *source = &g->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
                              bs_node_name(source));
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
-        if (writes && bs_node_in(g, node)[0] == infer->ids[0])
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
-    }
+    if (source->writer)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
+    source->writer = g->n_nodes; /* the node to be; refused after all, the graph is of no use */
     return true;
 }
 
@@ -13368,9 +13519,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     bs_graph *g = infer->graph;
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
-    for (int32_t i = 1; i < g->n_routers; i++)
-        if (strcmp(g->routers[i].desc->name, infer->name) == 0)
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+    if (bs_graph_named(g, infer->name, true))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
     if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
@@ -13426,10 +13576,16 @@ static bool route_infer(bs_infer *infer)
         return false;
     if (infer->in[0]->domain == 0)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
-    if (g->n_routers == BS_MAX_ROUTERS)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
+    if (g->n_routers > g->max_routers)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)", g->max_routers);
+    if (d->paths > BS_MAX_ALL_PATHS - g->n_paths)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
     bs_router_info *router = &g->routers[g->n_routers];
     router->node = g->n_nodes;
+    router->first_path = g->n_paths;
+    router->path_domains = 0;
+    g->n_paths += d->paths;
+    g->max_paths = bs_max_i32(g->max_paths, d->paths);
     router->domain = infer->in[0]->domain;
     router->score = infer->ids[0];
     router->knob = infer->n_in > 1 ? infer->ids[1] : 0;
@@ -13458,7 +13614,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 
 static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
                                         {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}};
-const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                            .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 7,
                            .infer = route_infer, .weights = route_weights};
 
@@ -13685,14 +13841,15 @@ const bs_op bs_op_gather = {.name = "gather", .min_in = 2, .max_in = BS_MAX_PATH
 
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc)
 {
-    int32_t in[BS_MAX_PATHS + 1];
     const bs_value failed = {0};
     if (!router_exists(graph, "gather", router))
         return failed;
     const int32_t paths = graph->routers[router.id].desc->paths;
-    for (int32_t i = 0; i < paths; i++)
+    int32_t *in = bs_graph_operands(graph, paths + 1);
+    for (int32_t i = 0; in && i < paths; i++)
         in[i] = values ? values[i].id : 0; /* no path gives anything */
-    in[paths] = residual.id;
+    if (in)
+        in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
     return bs_graph_value(graph, bs_op_index("gather"), in, paths + 1, &p);
 }
@@ -14926,8 +15083,8 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 
 /* #include "cursor.h" */
 
-#define BS_GGUF_MAX_KEYS 512
-#define BS_GGUF_MAX_TENSORS 1024
+#define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
+#define BS_GGUF_MAX_TENSORS (1u << 24)
 #define BS_GGUF_MAX_KEY_BYTES 127
 #define BS_GGUF_MAX_NAME_BYTES 63
 #define BS_GGUF_MAX_ALIGNMENT 65536
@@ -18222,6 +18379,7 @@ typedef struct bs_part {
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
+    int32_t place;        /* in region_parts */
     uint64_t scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
@@ -18254,8 +18412,13 @@ typedef struct bs_plan_unit {
 
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
-#define BS_MAX_REGIONS 128
-#define BS_MAX_PARTS 512
+
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
+ * that starts last is what a thread waits for. */
+typedef struct bs_region {
+    int32_t domain; /* in whose tiles it runs */
+    int32_t first, count;
+} bs_region;
 
 struct bs_plan {
     uint32_t mark;
@@ -18264,7 +18427,10 @@ struct bs_plan {
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs, max_parts;
+    int32_t max_instrs, max_parts, max_regions;
+    int32_t most_parts;       /* of a region */
+    int32_t most_stage_units; /* of a stage */
+    int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
     uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     uint64_t kernel_scratch_bytes, kernel_scratch_offset;
     uint64_t shared_bytes;    /* a device: what a tile's rows may take */
@@ -18273,9 +18439,10 @@ struct bs_plan {
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
     bs_part *parts;           /* [max_parts] */
-    int32_t region_domain[BS_MAX_REGIONS];
+    int32_t *region_parts;    /* [max_parts] */
+    bs_region *regions;       /* [max_regions] */
     bs_domain_plan *domains;  /* [domains] */
-    bs_router_plan routers[BS_MAX_ROUTERS];
+    bs_router_plan *routers;  /* [routers] */
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
@@ -18290,7 +18457,7 @@ struct bs_plan {
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan_stream.c) */
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
+void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
@@ -18300,14 +18467,12 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-/* Instructions there can be: of a gather one for each of its operands, else two at most; and the regions. */
-static inline int32_t bs_plan_most_instrs(const bs_graph *g)
-{
-    return 2 * g->n_nodes + g->n_operands + bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
-}
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
+ * leaves room for that of its region. */
+static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
-/* A node begins one part at most, and so it does with regions. */
-static inline int32_t bs_plan_most_parts(const bs_graph *g) { return bs_min_i32(g->n_nodes, BS_MAX_PARTS); }
+/* A node of cells begins one part at most, and so it does with regions. */
+static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
 /* Bytes of their workspaces, only while planning. Every pass has it to itself. */
 uint64_t bs_plan_live_workspace(const bs_graph *graph);
@@ -18424,8 +18589,8 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
     uint8_t place, dtype, rank, unused;
-    int16_t domain; /* whose rows are asked for */
-    int16_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+    int32_t domain; /* whose rows are asked for */
+    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -18456,7 +18621,7 @@ typedef struct bs_device_domain {
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
-/* Steps for tiles of one domain, or of one path of it. */
+/* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
 typedef struct bs_device_part {
     int32_t domain, tile_rows;
     int32_t first, count; /* steps */
@@ -18468,8 +18633,8 @@ typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
-    uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
+    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
 } bs_device_decision;
@@ -18478,7 +18643,7 @@ typedef struct bs_device_decision {
 
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
-    int32_t n_steps, n_operands;
+    int32_t n_steps, n_operands, n_given;
     uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
@@ -18486,7 +18651,7 @@ typedef struct bs_device_layout {
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
     /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
@@ -18499,8 +18664,10 @@ typedef struct bs_device_layout {
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
 /* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
-/* The table entries of a router's decision. */
-void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
+/* The table entries of all routers' decisions, [routers]. */
+void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
+/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
+int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
  * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
@@ -18524,8 +18691,8 @@ typedef struct bs_device_client {
     int32_t *const *past;         /* [nodes], checked */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
-    int8_t *const *chosen;
-    int32_t *counts;   /* [routers * BS_MAX_PATHS] */
+    int16_t *const *chosen;
+    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
     int64_t *dropped;  /* [routers] */
 } bs_device_client;
 
@@ -19407,7 +19574,6 @@ typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
     bool mixed;           /* some domain is: nodes have phases */
-    bool full;            /* there are more regions or parts than fit */
     int32_t max_regions;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
     int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
@@ -19558,12 +19724,12 @@ static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->p
 
 static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
 {
-    return l->plan->region_domain[region] == top && l->region_phase[region] == phase && region_router(l, region) == router;
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
 }
 
 static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
 {
-    return l->plan->region_domain[region] == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
 }
 
 /* ------------------------------------------------------------------------------------------------ regions */
@@ -19580,10 +19746,6 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     int32_t *slot = index_slot(l, &l->parts, part_is, region, domain, 0);
     if (*slot)
         return *slot - 1;
-    if (p->n_parts == p->max_parts) {
-        l->full = true;
-        return 0;
-    }
     bs_part *part = &p->parts[p->n_parts];
     memset(part, 0, sizeof *part);
     part->region = region;
@@ -19611,11 +19773,7 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
-    if (l->plan->n_regions == l->max_regions) {
-        l->full = true;
-        return l->open[top] = 0;
-    }
-    l->plan->region_domain[l->plan->n_regions] = top;
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
     l->region_phase[l->plan->n_regions] = 0;
     l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
@@ -19648,7 +19806,7 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
         const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
         const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
         if (made_in != BS_TOP && made_in != region) {
-            int32_t *open = &l->open[l->plan->region_domain[made_in]];
+            int32_t *open = &l->open[l->plan->regions[made_in].domain];
             *open = *open == made_in ? BS_TOP : *open;
         }
     }
@@ -19663,7 +19821,7 @@ static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, in
     if (region == BS_TOP)
         return l->phase[from] + (top != 0);
     const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
-    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
         return l->phase[from];
     return l->region_phase[region] + 1;
 }
@@ -19701,7 +19859,7 @@ static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, in
 /* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
 static void region_enter(bs_lower_pass *l, int32_t region)
 {
-    const int32_t top = l->plan->region_domain[region], phase = l->region_phase[region];
+    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
     int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
     if (*slot == 0)
         *slot = region + 1;
@@ -19732,7 +19890,7 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
-    if (l->plan->domains[top].mixed && !l->full)
+    if (l->plan->domains[top].mixed)
         region_enter(l, l->open[top]);
     close_read_regions(l, node, l->home[n]);
 }
@@ -20429,7 +20587,7 @@ static void emit_regions(bs_lower_pass *l)
         if (l->region_seen[r] != search)
             continue;
         bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
-        i->domain = l->plan->region_domain[r];
+        i->domain = l->plan->regions[r].domain;
         i->time = l->region_time[r];
         i->node = r; /* the region's number */
     }
@@ -20481,7 +20639,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
     const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
     const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
-    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
+    l->max_regions = bs_plan_most_parts(g);
     const uint64_t regions = (uint64_t)l->max_regions;
     l->home = bs_carve(c, nodes, word);
     l->phase = bs_carve(c, nodes, word);
@@ -20504,7 +20662,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->region_list = bs_carve(c, regions, word);
     l->decided = bs_carve(c, routers, word);
     l->path_ready = bs_carve(c, routers, word);
-    index_room(c, &l->parts, bs_min_i32(g->n_nodes, BS_MAX_PARTS));
+    index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->phases, l->max_regions);
     index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
 }
@@ -20524,7 +20682,7 @@ static bool ends_a_run(const bs_node *node)
     return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
 }
 
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
+void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
     bs_carver c = {workspace, 0};
@@ -20539,9 +20697,6 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     bs_lower_find_readers(l);
     while (!bs_lower_regions(l))
         continue;
-    if (l->full)
-        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
@@ -20552,7 +20707,6 @@ bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
     sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);
-    return true;
 }
 /* ==== end src/plan_lower.c ==================================================================== */
 
@@ -21336,14 +21490,15 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    uint64_t at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
+        at_stage_units, at_workspace, bytes;
     int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
+    const int32_t stages = streams ? g->n_nodes : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
     l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
@@ -21362,17 +21517,30 @@ static uint64_t workspace_bytes(const bs_graph *g)
     return most;
 }
 
-static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
+/* Whether anything may run in tiles (plan_live.c). */
+static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
 {
-    l->max_parts = bs_plan_most_parts(g);
-    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
+    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
+    bool images = false;
+    for (int32_t v = 1; v < g->n_values && !images; v++)
+        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
+}
+
+static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
+{
+    const bool streams = desc && desc->slot_bytes > 0;
+    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
     l->max_instrs = bs_plan_most_instrs(g);
     l->at_live = bs_align_u64(sizeof(bs_plan));
     l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
     l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
     l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
-    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
+    l->at_routers = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
+    l->at_parts = l->at_routers + bs_align_u64((uint64_t)g->n_routers * sizeof(bs_router_plan));
+    l->at_region_parts = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
+    l->at_regions = l->at_region_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(int32_t));
+    l->at_instrs = l->at_regions + bs_align_u64((uint64_t)l->max_regions * sizeof(bs_region));
     l->at_units = l->at_instrs + bs_align_u64((uint64_t)l->max_instrs * sizeof(bs_instr));
     layout_streaming(g, streams, l);
     l->bytes = l->at_workspace + workspace_bytes(g);
@@ -21383,7 +21551,7 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
     plan_layout l;
     if (!graph || graph->status != BS_OK)
         return 0;
-    plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
+    plan_layout_make(graph, desc, &l);
     return (size_t)l.bytes;
 }
 
@@ -21466,24 +21634,65 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     return true;
 }
 
+/* -------------------------------------------------------------------------------------------------- parts */
+
+static bool part_goes_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_plan *p = user;
+    const bs_part *x = &p->parts[a], *y = &p->parts[b];
+    return x->region != y->region ? x->region < y->region : x->flops > y->flops;
+}
+
+/* Which parts a region has: a run looks at those of its own. */
+static void order_parts(bs_plan *p, int32_t *buffer)
+{
+    p->most_parts = 0;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->regions[r].first = p->regions[r].count = 0;
+    for (int32_t k = 0; k < p->n_parts; k++)
+        p->region_parts[k] = k;
+    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        bs_part *part = &p->parts[p->region_parts[k]];
+        bs_region *region = &p->regions[part->region];
+        part->place = k;
+        region->first = region->count == 0 ? k : region->first;
+        region->count++;
+        p->most_parts = bs_max_i32(p->most_parts, region->count);
+    }
+}
+
+static void find_last_route(bs_plan *p)
+{
+    p->last_route = p->n_top - 1;
+    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
+        p->last_route--;
+}
+
 /* What depends on the orders of the domains. */
-static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
+static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
     p->all_unit_bytes = p->largest_unit_bytes = 0;
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = 0;
-    if (!bs_plan_lower(p, workspace, error))
-        return false;
+    bs_plan_lower(p, workspace);
+    order_parts(p, workspace);
+    find_last_route(p);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    return bs_plan_stages(p, workspace, error) && bs_plan_memory(p, workspace, error);
+    if (!bs_plan_stages(p, workspace, error))
+        return false;
+    p->most_stage_units = 0;
+    for (int32_t k = 0; k < p->n_stages; k++)
+        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
+    return bs_plan_memory(p, workspace, error);
 }
 
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
-static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
     if (!bs_plan_live(p, workspace, error))
         return false;
@@ -21511,7 +21720,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
-    plan_layout_make(graph, desc->slot_bytes > 0, &l);
+    plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
     uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
     if (!memory) {
@@ -21528,8 +21737,12 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
     p->max_instrs = l.max_instrs;
     p->max_parts = l.max_parts;
+    p->max_regions = l.max_regions;
     p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
+    p->routers = (bs_router_plan *)(void *)(memory + l.at_routers);
     p->parts = (bs_part *)(void *)(memory + l.at_parts);
+    p->region_parts = (int32_t *)(void *)(memory + l.at_region_parts);
+    p->regions = (bs_region *)(void *)(memory + l.at_regions);
     p->node_live = (bool *)(memory + l.at_live);
     p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
     p->values = (bs_value_plan *)(void *)(memory + l.at_values);
@@ -21578,10 +21791,9 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 
 static void say_region(report *r, const bs_plan *p, int32_t region)
 {
-    for (int32_t k = 0; k < p->n_parts; k++) {
-        const bs_part *part = &p->parts[k];
-        if (part->region != region)
-            continue;
+    const bs_region *all = &p->regions[region];
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
                 (unsigned long long)part->scratch_bytes, part->flops);
@@ -22405,9 +22617,22 @@ typedef struct bs_context {
     bool tile;
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
-    bs_decision_data *decisions; /* [routers] */
+    bs_decision_data *decisions; /* [routers] those made here: in tiles, or at top level */
     char fault[BS_FAULT_BYTES]; /* what is wrong with the data, when a route failed */
 } bs_context;
+
+/* Scratch of the thread that runs the session; tables as long as the longest that the plan can ask for. */
+typedef struct bs_exec_work {
+    int32_t *parts, *first_tile; /* [parts of a region], [parts of a region + 1] */
+    int32_t *units;   /* [parts of a region] of a wave */
+    uint64_t *spent;  /* [parts of a region] */
+    int32_t *needed;  /* [units of a stage] */
+    uint64_t *visited; /* [units] the visit that a unit was last listed for */
+    int32_t *counts;  /* [paths of a router] */
+    float *margins;   /* [paths of a router] */
+    int32_t *order;   /* [paths of a router] */
+    uint64_t visit;
+} bs_exec_work;
 
 struct bs_session {
     uint32_t mark;
@@ -22433,11 +22658,13 @@ struct bs_session {
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
-    int8_t **chosen;  /* [routers] path of every top-level cell, in the last run */
-    int32_t *counts;  /* [routers * BS_MAX_PATHS] of the last run */
+    int16_t **chosen; /* [routers] path of every top-level cell, in the last run */
+    /* of all paths: those of a router from bs_router_info.first_path on */
+    int32_t *counts;  /* [paths] of the last run */
+    uint64_t *path_ns; /* [threads * paths] */
+    int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
-    uint64_t *path_ns; /* [threads * routers * BS_MAX_PATHS] */
-    int32_t *route_counts; /* [threads * routers * BS_MAX_PATHS] decided in tiles */
+    bs_exec_work work;
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -22449,6 +22676,13 @@ struct bs_session {
     atomic_int failed_node;
     char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says it all */
 };
+
+/* What a router decided, as seen from `c`: a tile sees the decisions made for all rows as well. */
+static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t router)
+{
+    const bs_context *made_in = c->session->plan->routers[router].in_tile ? c : &c->session->root;
+    return &made_in->decisions[router];
+}
 
 /* session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
@@ -22579,7 +22813,7 @@ static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, b
     d->dropped = take(&used->told, 1, sizeof(int64_t));
     d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
     d->top_rows = (int32_t)p->domains[top].max_rows;
-    d->top = take(&used->told, (uint64_t)d->top_rows, 1);
+    d->top = take(&used->told, (uint64_t)d->top_rows, sizeof(int16_t));
 }
 
 static void place_rest(decision_sizes *used, bs_device_decision *d)
@@ -22592,12 +22826,12 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
     d->gates = take(at, choices, sizeof(float));
     d->ids = take(at, choices, sizeof(int32_t));
     d->inverse = take(at, choices, sizeof(int32_t));
-    d->work = take(at, bs_add_u64(2 * choices, 64 * (uint64_t)d->paths), sizeof(int32_t));
+    d->work = take(at, bs_add_u64(2 * choices, 4 * (uint64_t)d->paths), sizeof(int32_t));
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
-static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
+/* Places the decisions of all routers: [routers], or NULL where only the sizes are asked for. */
+static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
     used->told = BS_ALIGNMENT; /* the status */
     used->global = used->tile = 0;
@@ -22605,29 +22839,29 @@ static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used
         for (int32_t r = 1; r < p->graph->n_routers; r++) {
             const bs_router_info *info = &p->graph->routers[r];
             bs_device_decision here;
-            memset(&here, 0, sizeof here);
-            here.live = p->routers[r].live;
-            here.in_tile = p->routers[r].in_tile;
-            here.paths = info->desc->paths;
-            here.per_row = info->max_paths_per_cell;
-            here.rows = (int32_t)p->routers[r].rows;
-            here.domain = info->domain;
-            bs_device_decision *mine = r == last ? d : &here;
-            if (pass == 0)
-                *mine = here;
-            if (here.live && pass == 0)
-                place_told(p, r, used, mine);
-            else if (here.live)
-                place_rest(used, mine);
+            bs_device_decision *d = all ? &all[r] : &here;
+            if (pass == 0 || !all) {
+                memset(d, 0, sizeof *d);
+                d->live = p->routers[r].live;
+                d->in_tile = p->routers[r].in_tile;
+                d->paths = info->desc->paths;
+                d->per_row = info->max_paths_per_cell;
+                d->rows = (int32_t)p->routers[r].rows;
+                d->domain = info->domain;
+            }
+            if (d->live && pass == 0)
+                place_told(p, r, used, d);
+            else if (d->live)
+                place_rest(used, d);
         }
         used->global = pass == 0 ? used->told : used->global;
     }
 }
 
-void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision)
+void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions)
 {
     decision_sizes used;
-    place_decisions(plan, router, &used, decision);
+    place_decisions(plan, &used, decisions);
 }
 
 /* ------------------------------------------------------------------------------------------------- layout */
@@ -22635,16 +22869,27 @@ void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_dec
 #define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
 #define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
 
-/* Operands of an instruction at most: those of its node, its value and target, and what it moves between. */
+/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what it moves
+ * between. */
 static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_instr_kind kind = p->instrs[i].kind;
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
-        if (p->instrs[i].kind != BS_INSTR_REGION)
+        if (kind == BS_INSTR_OP || kind == BS_INSTR_REDUCE)
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
+        else if (kind != BS_INSTR_REGION)
+            count += 4;
     }
     return count;
+}
+
+int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr)
+{
+    const bs_node *node = &plan->graph->nodes[instr->node];
+    const bool asks = instr->kind == BS_INSTR_REDUCE || instr->kind == BS_INSTR_FILL;
+    return asks && bs_node_is(node, &bs_op_gather) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
 }
 
 static void layout_tables(const bs_plan *p, bs_device_layout *l)
@@ -22657,6 +22902,9 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->domains_at = take(&at, (uint64_t)p->graph->n_domains, sizeof(bs_device_domain));
     l->decisions_at = take(&at, (uint64_t)p->graph->n_routers, sizeof(bs_device_decision));
     l->parts_at = take(&at, (uint64_t)p->n_parts, sizeof(bs_device_part));
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        l->n_given += bs_device_given_words(p, &p->instrs[i]);
+    l->given_at = take(&at, (uint64_t)l->n_given, sizeof(uint32_t));
     l->units_at = take(&at, (uint64_t)bs_max_i32(p->n_units, 1), sizeof(uint64_t));
     l->segments_at = take(&at, bs_device_past_place(p, p->graph->n_nodes), 1);
     l->tables_bytes = at;
@@ -22712,7 +22960,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     if (!bs_plan_on_device(plan))
         return;
     layout_tables(plan, l);
-    place_decisions(plan, 0, &decisions, NULL);
+    place_decisions(plan, &decisions, NULL);
     l->context_bytes = decisions.tile;
     l->results_bytes = decisions.told;
     for (int32_t k = 0; k < plan->n_parts; k++)
@@ -22726,7 +22974,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
     l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
     l->decisions = take(&at, decisions.global, 1);
-    l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
+    l->guesses = take(&at, 2 * (uint64_t)plan->graph->max_paths + 1, sizeof(float));
     l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
     l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
     l->tables = take(&at, l->tables_bytes, 1);
@@ -22744,7 +22992,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
     l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
     l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
-    l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
+    l->learned = take(&at, (uint64_t)plan->graph->max_paths + 2, sizeof(int32_t));
     l->pinned_bytes = at;
 }
 /* ==== end src/device_plan.c =================================================================== */
@@ -23261,7 +23509,7 @@ void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
 /* Whether a path gave this row its result. */
 static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row)
 {
-    const bs_decision_data *d = &c->decisions[gather->router];
+    const bs_decision_data *d = bs_decision_of(c, gather->router);
     const int32_t path = d->chosen[row * d->per_row];
     return path >= 0 && bs_node_in(c->session->graph, gather)[path] != 0;
 }
@@ -23330,43 +23578,91 @@ static void operand_packed(const bs_context *c, int32_t value, const bs_decision
     bs_operand_make(c, value, packed - d->offsets[path], o);
 }
 
+/* Whether the choices of a row stand in path order, those it did not make last. */
+static bool in_path_order(const bs_decision_data *d, int32_t row)
+{
+    const int32_t *inverse = d->inverse + row * d->per_row;
+    for (int32_t k = 1; k < d->per_row; k++)
+        if (inverse[k] >= 0 && inverse[k] < inverse[k - 1])
+            return false;
+    return true;
+}
+
+/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a path are
+ * packed behind those of lower paths, so packed rows ascend as paths do. */
+static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool ordered, int32_t at)
+{
+    const int32_t first = row * d->per_row, end = first + d->per_row, after = at < 0 ? -1 : d->inverse[at];
+    int32_t next = -1;
+    if (ordered) {
+        next = at < 0 ? first : at + 1;
+        return next < end && d->inverse[next] >= 0 ? next : -1;
+    }
+    for (int32_t k = first; k < end; k++)
+        if (d->inverse[k] > after && (next < 0 || d->inverse[k] < d->inverse[next]))
+            next = k;
+    return next;
+}
+
+/* The choice with the largest gate among those whose path gives something; of equal ones the lower path; -1 none. */
+static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
+{
+    int32_t best = -1;
+    for (int32_t at = row * d->per_row; at < (row + 1) * d->per_row; at++) {
+        if (d->inverse[at] < 0 || in[d->chosen[at]] == 0)
+            continue;
+        if (best < 0 || d->gates[at] > d->gates[best] || (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
+            best = at;
+    }
+    return best;
+}
+
+/* What the paths of a row give, or `residual` where none does. */
+static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual, int32_t row, const bs_operand *to)
+{
+    const int32_t best = best_choice(d, in, row);
+    bs_operand from;
+    if (best >= 0)
+        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
+    else if (residual)
+        bs_operand_make(c, residual, row, &from);
+    if (best >= 0 || residual)
+        move_row(to, &from);
+}
+
+static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row, const bs_operand *to)
+{
+    const bool ordered = in_path_order(d, row);
+    bs_operand from;
+    for (int32_t at = next_in_path_order(d, row, ordered, -1); at >= 0; at = next_in_path_order(d, row, ordered, at)) {
+        const int32_t path = d->chosen[at];
+        if (in[path] == 0)
+            continue;
+        operand_packed(c, in[path], d, path, d->inverse[at], &from);
+        accumulate(to, &from, weighted ? d->gates[at] : 1.0f);
+    }
+}
+
 void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_graph *g = c->session->graph;
     const bs_node *node = &g->nodes[i->node];
     const bs_gather_params *p = node->params;
-    const bs_decision_data *d = &c->decisions[node->router];
+    const bs_decision_data *d = bs_decision_of(c, node->router);
     const int32_t *in = bs_node_in(g, node);
-    const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     bs_operand to, from;
-    int32_t best = -1;
-    float best_gate = 0;
     bs_operand_make(c, i->target, row, &to);
     zero_row(&to);
     zero_around(c, i->target, &to);
-    for (int32_t path = 0; path < d->paths; path++) { /* in path order, whatever the order of choice */
-        for (int32_t k = 0; k < d->per_row; k++) {
-            const int32_t at = row * d->per_row + k;
-            if (d->chosen[at] != path || d->inverse[at] < 0 || in[path] == 0)
-                continue;
-            if (best < 0 || d->gates[at] > best_gate)
-                best = at, best_gate = d->gates[at];
-            if (!sums)
-                continue;
-            operand_packed(c, in[path], d, path, d->inverse[at], &from);
-            accumulate(&to, &from, p->mode == BS_GATHER_WEIGHTED ? d->gates[at] : 1.0f);
-        }
+    if (p->mode != BS_GATHER_ADD && p->mode != BS_GATHER_WEIGHTED) {
+        reduce_select(c, d, in, i->value, row, &to);
+        return;
     }
-    if (i->value && (sums || best < 0)) {
-        bs_operand_make(c, i->value, row, &from);
-        if (sums)
-            accumulate(&to, &from, 1.0f);
-        else
-            move_row(&to, &from);
-    } else if (!sums && best >= 0) {
-        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
-        move_row(&to, &from);
-    }
+    reduce_sum(c, d, in, p->mode == BS_GATHER_WEIGHTED, row, &to);
+    if (!i->value)
+        return;
+    bs_operand_make(c, i->value, row, &from);
+    accumulate(&to, &from, 1.0f);
 }
 /* ==== end src/move.c ========================================================================== */
 
@@ -23411,10 +23707,13 @@ static int32_t score_int(const bs_operand *o, int32_t path)
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. */
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
 static bool score_above(const bs_operand *o, int32_t a, int32_t b)
 {
-    return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
+    if (o->dtype == BS_I32)
+        return score_int(o, a) > score_int(o, b);
+    const float x = score_at(o, a), y = score_at(o, b);
+    return x > y || (isnan(y) && !isnan(x));
 }
 
 /* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
@@ -23454,24 +23753,57 @@ static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float
 
 /* ---------------------------------------------------------------------------------------- row by row */
 
-static bool is_chosen(const routing *r, int32_t row, int32_t n, int32_t path)
+/* Whether path a is worse than path b: a heap has its worst on top. */
+static bool is_worse(const bs_operand *o, int32_t a, int32_t b) { return score_above(o, b, a) || (a > b && !score_above(o, a, b)); }
+
+/* Path p becomes the last of n + 1 in a heap. */
+static void heap_put(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
 {
-    for (int32_t k = 0; k < n; k++)
-        if (r->d->chosen[row * r->d->per_row + k] == path)
-            return true;
-    return false;
+    for (; n > 0 && is_worse(o, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Path p takes the place of the root of a heap of n. */
+static void heap_sink(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && is_worse(o, heap[child + 1], heap[child]))
+            child++;
+        if (!is_worse(o, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those found. */
+static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t n = 0;
+    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+        if (n < count)
+            heap_put(o, best, n++, p);
+        else if (score_above(o, p, best[0]))
+            heap_sink(o, best, n, p);
+    }
+    while (n > 1) { /* the worst goes last */
+        const int32_t worst = best[0];
+        n--;
+        heap_sink(o, best, n, best[n]);
+        best[n] = worst;
+    }
 }
 
 static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int32_t count)
 {
+    int32_t *const chosen = r->d->chosen + row * r->d->per_row;
     float sum = 0;
+    best_paths(o, r->desc->paths, count, chosen);
     for (int32_t k = 0; k < count; k++) {
-        int32_t best = -1;
-        for (int32_t p = 0; p < r->desc->paths; p++)
-            if (!is_chosen(r, row, k, p) && (best < 0 || score_above(o, p, best)))
-                best = p;
-        choose(r, row, k, best, score_at(o, best));
-        sum += score_at(o, best);
+        choose(r, row, k, chosen[k], score_at(o, chosen[k]));
+        sum += score_at(o, chosen[k]);
     }
     for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
@@ -23825,33 +24157,22 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-/* The best path that is not taken; -1 none. */
-static int32_t best_left(const bs_operand *score, int32_t paths, const bool *taken)
-{
-    int32_t best = -1;
-    for (int32_t p = 0; p < paths; p++)
-        if (!taken[p] && (best < 0 || score_above(score, p, best)))
-            best = p;
-    return best;
-}
-
 void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
     const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
+    const int32_t taken = info->max_paths_per_cell, asked = bs_min_i32(taken + 1, paths);
+    int32_t *const best = c->session->work.order; /* those taken, and the best of the others */
     for (int32_t p = 0; p < paths; p++)
         margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
-        bool taken[BS_MAX_PATHS] = {false};
         bs_operand o;
         bs_operand_make(c, score, row, &o);
-        for (int32_t k = 0; k < info->max_paths_per_cell; k++)
-            taken[best_left(&o, paths, taken)] = true;
-        const int32_t other = best_left(&o, paths, taken);
-        for (int32_t p = 0; p < paths; p++) {
-            const float margin = !taken[p] || other < 0 ? 0 : score_at(&o, p) - score_at(&o, other);
-            if (taken[p] && margins[p] < (margin > 0 ? margin : 0)) /* a NaN too is a choice */
-                margins[p] = margin > 0 ? margin : 0;
+        best_paths(&o, paths, asked, best);
+        for (int32_t k = 0; k < taken; k++) {
+            const float above = asked > taken ? score_at(&o, best[k]) - score_at(&o, best[taken]) : 0;
+            const float margin = above > 0 ? above : 0; /* a NaN too is a choice */
+            margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
         }
     }
 }
@@ -23872,6 +24193,8 @@ void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, i
 /* Rows of one call of it. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 void bs_exec_route(bs_context *c, const bs_instr *i);
+/* A unit that the visit in progress needs: listed once, in s->work.needed. */
+void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
 void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
 void bs_exec_settle(bs_session *s, int32_t node);
@@ -23880,8 +24203,8 @@ void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, ui
 
 /* exec_region.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);
-/* Adds the units that its parts need now. */
-void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count);
+/* Lists the units that its parts need now. */
+void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
 
 #endif
 /* ==== end src/exec.h ========================================================================== */
@@ -23896,8 +24219,7 @@ void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, i
 typedef struct region_job {
     bs_session *session;
     int32_t n_parts;
-    int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
-    int32_t first_tile[BS_MAX_PATHS + 1];
+    const int32_t *parts, *first_tile; /* [n_parts], [n_parts + 1] tiles before it */
 } region_job;
 
 static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
@@ -23905,13 +24227,16 @@ static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
     return s->root.domains[part->domain];
 }
 
+/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything asks. */
 static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
 {
-    bs_session *s = c->session;
-    memcpy(c->domains, s->root.domains, (size_t)s->graph->n_domains * sizeof *c->domains);
-    for (int32_t r = 1; r < s->graph->n_routers; r++)
-        if (!s->plan->routers[r].in_tile)
-            c->decisions[r] = s->root.decisions[r];
+    const bs_session *s = c->session;
+    int32_t d = part->domain;
+    c->domains[d] = s->root.domains[d];
+    while (s->graph->domains[d].kind == BS_DOMAIN_PATH) {
+        d = s->graph->domains[d].parent;
+        c->domains[d] = s->root.domains[d];
+    }
     bs_rows_state *state = &c->domains[part->domain];
     state->count = rows;
     state->first += first;
@@ -23925,7 +24250,7 @@ static void charge(const bs_context *c, int32_t domain, uint64_t ns)
     const bs_session *s = c->session;
     const bs_domain *d = &s->graph->domains[domain];
     if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)d->router) * BS_MAX_PATHS + (size_t)d->path] += ns;
+        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
 }
 
 static void run_tile(bs_context *c, const bs_part *part)
@@ -23959,11 +24284,16 @@ static void tile_task(void *user, int32_t index, int32_t thread)
 {
     const region_job *job = user;
     bs_session *s = job->session;
-    int32_t k = 0;
+    int32_t k = 0, end = job->n_parts;
     if (bs_exec_failed(s))
         return;
-    while (index >= job->first_tile[k + 1])
-        k++;
+    while (end - k > 1) { /* the last part that begins at or before the tile: all have some */
+        const int32_t middle = k + (end - k) / 2;
+        if (job->first_tile[middle] <= index)
+            k = middle;
+        else
+            end = middle;
+    }
     const bs_part *part = &s->plan->parts[job->parts[k]];
     const int32_t tile_rows = s->plan->domains[part->domain].tile_rows;
     const int32_t first = (index - job->first_tile[k]) * tile_rows;
@@ -23989,35 +24319,30 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
 /* Runs the tiles of these parts in one parallel step. */
 static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
 {
-    region_job job;
+    region_job job = {s, count, parts, s->work.first_tile};
+    int32_t *const first_tile = s->work.first_tile;
     if (s->device) {
         run_parts_there(s, parts, count);
         return;
     }
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    job.n_parts = count;
+    first_tile[0] = 0;
     for (int32_t k = 0; k < count; k++) {
         const bs_part *part = &s->plan->parts[parts[k]];
         const int32_t rows = part_rows(s, part).count;
-        job.parts[k] = parts[k];
-        job.first_tile[k + 1] = job.first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
+        first_tile[k + 1] = first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
     }
-    bs_workers_run(&s->pool, tile_task, &job, job.first_tile[count]);
+    bs_workers_run(&s->pool, tile_task, &job, first_tile[count]);
 }
 
-/* The parts that have rows, the dearest first. */
-static int32_t parts_to_run(const bs_session *s, int32_t region, int32_t *parts)
+/* The parts that have rows, the most expensive first: s->work.parts. */
+static int32_t parts_to_run(bs_session *s, int32_t region)
 {
+    const bs_region *all = &s->plan->regions[region];
     int32_t count = 0;
-    for (int32_t k = 0; k < s->plan->n_parts; k++) {
-        const bs_part *part = &s->plan->parts[k];
-        if (part->region != region || part->count == 0 || part_rows(s, part).count == 0)
-            continue;
-        int32_t at = count++;
-        for (; at > 0 && s->plan->parts[parts[at - 1]].flops < part->flops; at--)
-            parts[at] = parts[at - 1];
-        parts[at] = k;
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &s->plan->parts[s->plan->region_parts[k]];
+        if (part->count > 0 && part_rows(s, part).count > 0)
+            s->work.parts[count++] = s->plan->region_parts[k];
     }
     return count;
 }
@@ -24029,7 +24354,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 {
     uint64_t ns = 0;
     for (int32_t t = 0; part->router && t < s->plan->threads; t++)
-        ns += s->path_ns[((size_t)t * (size_t)s->graph->n_routers + (size_t)part->router) * BS_MAX_PATHS + (size_t)part->path];
+        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[part->router].first_path + part->path)];
     return ns;
 }
 
@@ -24077,7 +24402,7 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
  * While others are on their way no more than there are threads: what is done with makes room for them. */
 static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0, tried = 0;
+    int32_t *const units = s->work.units, ready = 0, waited = 0, tried = 0;
     const int32_t most = bs_store_missing(&s->store) > 0 ? s->plan->threads : count;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < count && status == BS_OK && ready < most; k++) {
@@ -24102,7 +24427,7 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
 /* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
 static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    uint64_t spent[BS_MAX_PATHS];
+    uint64_t *const spent = s->work.spent;
     for (int32_t first = 0; first < count && !bs_exec_failed(s);) {
         const int32_t ready = take_parts(s, stage, parts + first, count - first);
         for (int32_t k = 0; k < ready; k++)
@@ -24117,21 +24442,18 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
 
 void bs_exec_region(bs_session *s, const bs_instr *i)
 {
-    int32_t parts[BS_MAX_PATHS];
-    const int32_t count = parts_to_run(s, i->node, parts);
+    const int32_t count = parts_to_run(s, i->node);
     if (i->stage >= 0)
-        run_waves(s, i->stage, parts, count);
+        run_waves(s, i->stage, s->work.parts, count);
     else
-        run_parts(s, parts, count);
+        run_parts(s, s->work.parts, count);
 }
 
-void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count)
+void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
 {
-    int32_t parts[BS_MAX_PATHS];
-    const int32_t n = parts_to_run(s, region, parts);
+    const int32_t n = parts_to_run(s, region);
     for (int32_t k = 0; k < n; k++)
-        if (s->plan->parts[parts[k]].unit)
-            units[(*count)++] = s->plan->parts[parts[k]].unit;
+        bs_exec_need(s, s->plan->parts[s->work.parts[k]].unit, count);
 }
 /* ==== end src/exec_region.c =================================================================== */
 
@@ -24197,7 +24519,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 static void run_route_score(const bs_context *c, const bs_node *node, int32_t row)
 {
     const bs_router_info *router = &c->session->graph->routers[node->router];
-    const bs_decision_data *d = &c->decisions[node->router];
+    const bs_decision_data *d = bs_decision_of(c, node->router);
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
@@ -24360,10 +24682,8 @@ static void open_paths(bs_context *c, int32_t router)
 {
     const bs_graph *g = c->session->graph;
     const bs_decision_data *d = &c->decisions[router];
-    for (int32_t k = 1; k < g->n_domains; k++) {
+    for (int32_t k = g->routers[router].path_domains; k; k = g->domains[k].next) {
         const bs_domain *domain = &g->domains[k];
-        if (domain->kind != BS_DOMAIN_PATH || domain->router != router)
-            continue;
         c->domains[k].count = d->counts[domain->path];
         c->domains[k].first = c->tile ? 0 : d->offsets[domain->path];
         c->domains[k].ids = d->ids + d->offsets[domain->path];
@@ -24383,11 +24703,11 @@ static void record_decision(bs_context *c, int32_t router)
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
     const int32_t domain = s->graph->routers[router].domain;
-    int32_t *counts = s->route_counts + ((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)router) * BS_MAX_PATHS;
+    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths + s->graph->routers[router].first_path;
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)
-        s->chosen[router][bs_top_row(c, domain, row)] = (int8_t)d->chosen[row * d->per_row];
+        s->chosen[router][bs_top_row(c, domain, row)] = (int16_t)d->chosen[row * d->per_row];
     if (c->tile)
         return;
     s->dropped[router] = d->dropped;
@@ -24412,33 +24732,29 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
 static bool counts_as_routing(const bs_plan *p, int32_t at)
 {
     const bs_instr *i = &p->instrs[at];
-    if (i->kind == BS_INSTR_ROUTE)
-        return true;
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node && p->parts[k].router != 0)
-            return false;
-    for (int32_t k = at + 1; i->kind == BS_INSTR_REGION && k < p->n_top; k++)
-        if (p->instrs[k].kind == BS_INSTR_ROUTE)
-            return true;
-    return false;
+    if (i->kind != BS_INSTR_REGION)
+        return i->kind == BS_INSTR_ROUTE;
+    const bs_region *region = &p->regions[i->node]; /* its parts are all of one router, or none is */
+    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
 
 /* ------------------------------------------------------------------------------------------------- stages */
 
-static void add_unit(int32_t *units, int32_t *count, int32_t unit)
+void bs_exec_need(bs_session *s, int32_t unit, int32_t *count)
 {
-    for (int32_t k = 0; k < *count; k++)
-        if (units[k] == unit)
-            return;
-    if (unit)
-        units[(*count)++] = unit;
+    bs_exec_work *w = &s->work;
+    if (unit == 0 || w->visited[unit] == w->visit)
+        return;
+    w->visited[unit] = w->visit;
+    w->needed[(*count)++] = unit;
 }
 
 /* Tells the store what the instructions of this stage need, from instruction `at` on. */
 static int32_t stage_enter(bs_session *s, int32_t at)
 {
-    int32_t units[BS_MAX_PATHS], count = 0;
+    int32_t count = 0;
     const int32_t stage = s->plan->instrs[at].stage;
+    s->work.visit++;
     for (int32_t k = at; k < s->plan->n_top; k++) {
         const bs_instr *i = &s->plan->instrs[k];
         if (i->stage >= 0 && i->stage != stage)
@@ -24446,11 +24762,11 @@ static int32_t stage_enter(bs_session *s, int32_t at)
         if (i->stage < 0)
             continue;
         if (i->kind == BS_INSTR_REGION)
-            bs_exec_region_units(s, i->node, units, &count);
+            bs_exec_region_units(s, i->node, &count);
         else if (s->root.domains[i->domain].count > 0)
-            add_unit(units, &count, s->plan->nodes[i->node].unit);
+            bs_exec_need(s, s->plan->nodes[i->node].unit, &count);
     }
-    bs_store_visit(&s->store, stage, units, count);
+    bs_store_visit(&s->store, stage, s->work.needed, count);
     return count;
 }
 
@@ -24505,15 +24821,14 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 static void route_on_device(bs_session *s, const bs_instr *i)
 {
     const int32_t router = s->graph->nodes[i->node].router;
-    int32_t counts[BS_MAX_PATHS], node = i->node;
+    int32_t *const counts = s->work.counts, node = i->node;
     run_parallel(s, i);
     const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
     if (status == BS_OK)
         tell_decision(s, router, counts);
-    for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
-        if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
-            s->root.domains[k].count = counts[s->graph->domains[k].path];
+    for (int32_t k = s->graph->routers[router].path_domains; status == BS_OK && k; k = s->graph->domains[k].next)
+        s->root.domains[k].count = counts[s->graph->domains[k].path];
 }
 
 static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
@@ -24531,7 +24846,7 @@ static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, floa
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    float margins[BS_MAX_PATHS];
+    float *const margins = s->work.margins;
     const int32_t router = s->plan->nodes[i->node].algorithm;
     if (!guess_margins(s, i, router, margins))
         return;
@@ -24598,7 +24913,7 @@ void bs_exec_ended(bs_session *s, uint64_t start)
     const uint64_t end = bs_session_now(s);
     for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
         if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
-            tell_decision(s, r, s->counts + (size_t)r * BS_MAX_PATHS);
+            tell_decision(s, r, s->counts + s->graph->routers[r].first_path);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
     s->stats.total_ns = end - start;
     s->stats.runs++;
@@ -24676,10 +24991,27 @@ typedef struct session_parts {
     uint8_t **state, *weights, *store;
     uint64_t *state_bytes, *path_ns;
     bs_route_callback *callbacks;
-    int8_t **chosen;
+    int16_t **chosen;
     int32_t *counts, *route_counts, **offsets, **past;
+    bs_exec_work work;
     bs_context *contexts;
 } session_parts;
+
+static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
+{
+    const uint64_t paths = (uint64_t)p->graph->max_paths, parts = (uint64_t)p->most_parts;
+    const bool streams = bs_plan_streams(p);
+    memset(w, 0, sizeof *w);
+    w->parts = bs_carve(c, parts, sizeof(int32_t));
+    w->first_tile = bs_carve(c, parts ? parts + 1 : 0, sizeof(int32_t));
+    w->order = bs_carve(c, streams ? paths + 1 : 0, sizeof(int32_t));
+    w->units = bs_carve(c, streams ? parts : 0, sizeof(int32_t));
+    w->spent = bs_carve(c, streams ? parts : 0, sizeof(uint64_t));
+    w->needed = bs_carve(c, (uint64_t)p->most_stage_units, sizeof(int32_t));
+    w->visited = bs_carve(c, streams ? (uint64_t)p->n_units : 0, sizeof(uint64_t));
+    w->counts = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
+    w->margins = bs_carve(c, streams ? paths : 0, sizeof(float));
+}
 
 /* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
  * the same, since the plan cannot know. */
@@ -24692,17 +25024,19 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     s->state = bs_carve(c, nodes, sizeof(uint8_t *));
     s->state_bytes = bs_carve(c, nodes, sizeof(uint64_t));
     s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
-    s->chosen = bs_carve(c, routers, sizeof(int8_t *));
-    s->counts = bs_carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
+    const uint64_t paths = (uint64_t)g->n_paths;
+    s->chosen = bs_carve(c, routers, sizeof(int16_t *));
+    s->counts = bs_carve(c, paths, sizeof(int32_t));
     s->dropped = bs_carve(c, routers, sizeof(int64_t));
-    s->path_ns = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
-    s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->path_ns = bs_carve(c, threads * paths, sizeof(uint64_t));
+    s->route_counts = bs_carve(c, threads * paths, sizeof(int32_t));
+    carve_work(c, p, &s->work);
     s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
-        int8_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
+        int16_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, sizeof *chosen);
         if (s->chosen)
             s->chosen[r] = chosen;
     }
@@ -24744,6 +25078,7 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
     s->chosen = parts->chosen;
     s->counts = parts->counts;
     s->route_counts = parts->route_counts;
+    s->work = parts->work;
     s->offsets = parts->offsets;
     s->past = parts->past;
     s->contexts = parts->contexts;
@@ -25346,12 +25681,12 @@ static void run_begin(bs_session *s)
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bound_value(s, n));
-    const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
+    const size_t slots = (size_t)s->graph->n_paths;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
     for (int32_t r = 1; r < s->graph->n_routers; r++) {
         s->dropped[r] = 0;
-        memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
+        memset(s->chosen[r], -1, (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count * sizeof **s->chosen);
     }
     *s->fault = '\0';
     atomic_store(&s->status, BS_OK);
@@ -25360,7 +25695,7 @@ static void run_begin(bs_session *s)
 /* Sums what the threads counted. */
 static void run_end(bs_session *s)
 {
-    const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
+    const size_t slots = (size_t)s->graph->n_paths;
     memset(s->counts, 0, slots * sizeof *s->counts);
     for (int32_t t = 0; t < s->plan->threads; t++)
         for (size_t k = 0; k < slots; k++) {
@@ -25511,8 +25846,8 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
             continue;
         const int32_t top = bs_plan_top_domain(session->graph, session->graph->routers[r].domain);
         decision->paths = session->graph->routers[r].desc->paths;
-        decision->counts = session->counts + (size_t)r * BS_MAX_PATHS;
-        decision->ns = session->path_ns + (size_t)r * BS_MAX_PATHS;
+        decision->counts = session->counts + session->graph->routers[r].first_path;
+        decision->ns = session->path_ns + session->graph->routers[r].first_path;
         decision->cells = session->root.domains[top].count;
         decision->chosen = session->chosen[r];
         decision->dropped = session->dropped[r];
@@ -25627,11 +25962,12 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
 /* #include "gguf.h" */
 /* #include "op.h" */
 
-/* Caps of a file: beyond any network for a board, and small enough that what is quadratic in them does not matter. */
-#define BS_MODEL_MAX_NODES 8192
-#define BS_MODEL_MAX_OPERANDS 65536
-#define BS_MODEL_MAX_WEIGHTS 8192
-#define BS_MODEL_MAX_SYMBOLS 64
+/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in them. */
+#define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
+#define BS_MODEL_MAX_OPERANDS (4 * BS_MAX_ENTRIES)
+#define BS_MODEL_MAX_WEIGHTS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_BLOCKS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_SYMBOLS 65535 /* that a dimension can name */
 #define BS_MODEL_MAX_PARAMS 32
 
 /* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
@@ -25654,6 +25990,7 @@ typedef struct bs_model_weight {
     uint64_t offset, bytes; /* absolute */
     int64_t dim[BS_MAX_RANK];
     int32_t dtype, rank, block;
+    int32_t by_hash; /* entry k of the table: which weight is the k-th by its hash */
 } bs_model_weight;
 
 typedef struct bs_model_symbol {
@@ -25673,16 +26010,17 @@ struct bs_model {
     uint64_t file_id;
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
+    int32_t n_routers, n_domains; /* of the graph, at most */
     uint64_t text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
-    bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
+    bs_model_symbol *symbols;
 };
 
 /* One stored node, decoded; what it has no parameters for is 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
-    int32_t in[BS_MAX_PATHS + 1];
+    const int32_t *in; /* where the walk puts operands; NULL: there is no room */
     int32_t params[BS_MODEL_MAX_PARAMS];
     char name[BS_MAX_NAME];
 } bs_model_node;
@@ -25694,6 +26032,8 @@ bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t ea
 typedef struct bs_model_walk {
     bs_cursor op, name, in_count, in, param_count, param, block;
     int32_t index; /* of the node read last; -1 before the first */
+    int32_t *operands; /* room for those of one node; NULL: they are passed over */
+    int32_t room;
 } bs_model_walk;
 
 /* Bytes of the head that each record of this file has. */
@@ -25743,17 +26083,25 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk_cursor(model, "brainstorm.node.params", &walk->param);
     walk_cursor(model, "brainstorm.node.block", &walk->block);
     walk->index = -1;
+    walk->operands = NULL;
+    walk->room = 0;
 }
 
-/* The list of one node: as many numbers as the next count says. */
-static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what, int32_t most, int32_t *count, int32_t *target, bs_error *error)
+/* How many numbers of a list are one node's. */
+static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
     if (counts->status != BS_OK)
         return bs_cursor_fail(counts, error, what);
-    if (*count < 0 || *count > most)
-        return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
+    return *count >= 0 && *count <= most ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+}
+
+/* target: NULL when they are not asked for. */
+static bs_status walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
+{
+    const uint64_t bytes = (uint64_t)count * sizeof *target;
+    const bool there = target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes);
+    return there ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
@@ -25769,14 +26117,25 @@ static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *err
     return BS_OK;
 }
 
+/* What does not fit into the room is passed over: whoever gave it says so. */
+static bs_status walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    const bs_status status = walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error);
+    int32_t *const target = node->n_in <= walk->room ? walk->operands : NULL;
+    node->in = target;
+    return status == BS_OK ? walk_list(&walk->in, "inputs", node->n_in, target, error) : status;
+}
+
 /* Fewer parameters than the op has: the file is older, and zero means default. */
 static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     bs_status status = walk_op(walk, node, error);
     if (status == BS_OK)
-        status = walk_list(&walk->in_count, &walk->in, "inputs", BS_MAX_PATHS + 1, &node->n_in, node->in, error);
+        status = walk_operands(walk, node, error);
     if (status == BS_OK)
-        status = walk_list(&walk->param_count, &walk->param, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, node->params, error);
+        status = walk_count(&walk->param_count, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->param, "parameters", node->n_params, node->params, error);
     node->block = bs_cursor_i32(&walk->block);
     return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
 }
@@ -25794,13 +26153,21 @@ bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
 /* The maxima that the symbols will get: the file's, or what the caller's inputs ask for. */
-typedef struct model_maxima {
-    int64_t maximum[BS_MODEL_MAX_SYMBOLS];
-    bool set[BS_MODEL_MAX_SYMBOLS];
-} model_maxima;
+typedef struct model_maximum {
+    int64_t maximum;
+    bool set; /* by an input */
+} model_maximum;
+
+/* Until the symbols are made, the graph's empty table of dimensions holds what they will be: one entry each. */
+static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
+{
+    return (model_maximum *)(void *)&graph->dims[symbol];
+}
+
+typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
 
 /* One dimension of an input, as structure.h encodes it: a constant, or symbol number + 65536 (factor - 1), negated. */
-static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_model_input *input, int32_t index,
+static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
                             int32_t code, bs_error *error)
 {
     const int64_t wanted = input->dim[index], negated = -(int64_t)code;
@@ -25815,27 +26182,28 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
         return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
-    if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
+    model_maximum *m = maximum_of(graph, symbol);
+    if (m->set && m->maximum != wanted / factor)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
-                       (long long)(m->maximum[symbol] * factor));
-    m->maximum[symbol] = wanted / factor;
-    m->set[symbol] = true;
+                       (long long)(m->maximum * factor));
+    m->maximum = wanted / factor;
+    m->set = true;
     return BS_OK;
 }
 
-static bs_status maxima_input(const bs_model *model, model_maxima *m, const bs_model_input *input,
+static bs_status maxima_input(const bs_model *model, bs_graph *graph, const bs_model_input *input,
                               const bs_model_node *node, bs_error *error)
 {
     if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
         return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
     bs_status status = BS_OK;
     for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
-        status = maxima_dim(model, m, input, i, node->params[2 + i], error);
+        status = maxima_dim(model, graph, input, i, node->params[2 + i], error);
     return status;
 }
 
 /* Looks for one input among the nodes. */
-static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_model_input *input, bs_error *error)
+static bs_status maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
 {
     bs_model_walk walk;
     bs_model_node node;
@@ -25847,7 +26215,7 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
         if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
             continue;
         if (status == BS_OK) {
-            status = maxima_input(model, m, input, &node, error);
+            status = maxima_input(model, graph, input, &node, error);
             if (status != BS_OK)
                 bs_error_prefix(error, "input \"%s\": ", node.name);
         }
@@ -25856,22 +26224,23 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
     return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
 
-static bs_status maxima_decide(const bs_model *model, const bs_model_build_desc *desc, model_maxima *m, bs_error *error)
+static bs_status maxima_decide(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     bs_status status = BS_OK;
-    memset(m, 0, sizeof *m);
+    if (model->n_symbols > graph->max_dims)
+        return bs_fail(error, BS_ERROR_LIMIT, "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
+                       graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
-        m->maximum[i] = model->symbols[i].maximum;
+        *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
     for (int32_t i = 0; status == BS_OK && desc && i < desc->n_inputs; i++)
-        status = maxima_find(model, m, &desc->inputs[i], error);
+        status = maxima_find(model, graph, &desc->inputs[i], error);
     return status;
 }
 
 /* Symbols are numbered in the order they are made: all of them, before any node. */
 static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
-    model_maxima maxima;
-    const bs_status status = maxima_decide(model, desc, &maxima, error);
+    const bs_status status = maxima_decide(model, graph, desc, error);
     if (status != BS_OK)
         return status;
     for (int32_t i = 0; i < model->n_symbols; i++) {
@@ -25879,7 +26248,7 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
         if (found != BS_OK)
             return found;
-        bs_symbol(graph, name, maxima.maximum[i]);
+        bs_symbol(graph, name, maximum_of(graph, i)->maximum);
     }
     return bs_graph_check(graph, error);
 }
@@ -25906,7 +26275,7 @@ static bs_status build_node(bs_graph *graph, const bs_model_node *node)
  * them is told how many bits they have. Numbers inside the net stay the same. */
 static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
-    const bool known = node->n_in == 1 && node->in[0] > 0 && node->in[0] < graph->n_values;
+    const bool known = node->n_in == 1 && node->in && node->in[0] > 0 && node->in[0] < graph->n_values;
     const bool from_codes = known && graph->values[node->in[0]].dtype == BS_U16, to_codes = node->params[0] == BS_U8;
     const float factor = (float)(1 << (bits - 8));
     float scale;
@@ -26003,6 +26372,8 @@ static bs_status build_nodes(model_replay *r)
     bs_status status = BS_OK;
     bs_model_walk_begin(r->model, &walk);
     for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+        walk.operands = r->graph->operands + r->graph->n_operands; /* where they belong */
+        walk.room = r->graph->max_operands - r->graph->n_operands;
         status = bs_model_walk_next(&walk, &node, r->error);
         if (status == BS_OK)
             status = replay_node(r, &node, i);
@@ -26289,17 +26660,23 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     const bs_model *model = user;
     const uint64_t hash = bs_name_hash(name, strlen(name));
     char text[BS_MAX_WEIGHT_NAME];
-    for (int32_t i = 0; i < model->n_weights; i++) {
-        if (model->weights[i].hash != hash)
-            continue;
-        if (bs_gguf_text(&model->gguf, model->weights[i].name_at, text, sizeof text, NULL) != BS_OK)
-            return BS_ERROR_IO;
-        if (strcmp(text, name) != 0)
-            return BS_ERROR_WEIGHTS;
-        model_weight_info(&model->weights[i], i, info);
-        return BS_OK;
+    int32_t low = 0, high = model->n_weights;
+    while (low < high) { /* hashes are all different */
+        const int32_t middle = low + (high - low) / 2;
+        if (model->weights[model->weights[middle].by_hash].hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return BS_ERROR_WEIGHTS;
+    const int32_t found = low < model->n_weights ? model->weights[low].by_hash : -1;
+    if (found < 0 || model->weights[found].hash != hash)
+        return BS_ERROR_WEIGHTS;
+    if (bs_gguf_text(&model->gguf, model->weights[found].name_at, text, sizeof text, NULL) != BS_OK)
+        return BS_ERROR_IO;
+    if (strcmp(text, name) != 0)
+        return BS_ERROR_WEIGHTS;
+    model_weight_info(&model->weights[found], found, info);
+    return BS_OK;
 }
 
 static bs_status model_weight_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
@@ -26354,9 +26731,15 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
-    /* a graph has room for four operands a node */
-    const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
-    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
+    /* extents are not counted: most nodes make none that is new */
+    const bs_graph_desc desc = {.max_nodes = model->n_nodes,
+                                .max_values = bs_max_i32((int32_t)model->n_values, 1),
+                                .max_text_bytes = (int32_t)(model->text_bytes < BS_MAX_TEXT - 64 ? model->text_bytes : BS_MAX_TEXT - 64) + 64,
+                                .max_operands = bs_max_i32(model->n_operands, 1),
+                                .max_dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512), model->n_nodes / 4) + model->n_symbols,
+                                .max_domains = bs_max_i32(model->n_domains, 1),
+                                .max_blocks = bs_max_i32(model->n_blocks - 1, 1),
+                                .max_routers = bs_max_i32(model->n_routers, 1)};
     return desc;
 }
 
@@ -26393,6 +26776,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
 /* model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model.h" */
+/* #include "structure.h" */
 
 /* Arrays with one entry a symbol, block, weight or node are read side by side. */
 enum { MODEL_CURSORS = 6 };
@@ -26467,8 +26851,6 @@ static bs_status model_labels(model_open *o)
     bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
     if (status == BS_OK)
         status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
-    if (status == BS_OK)
-        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
@@ -26580,6 +26962,8 @@ static bs_status model_symbols(model_open *o)
     bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
     if (status == BS_OK)
         status = model_arrays(o, lists, 2, o->model->n_symbols);
+    if (status == BS_OK)
+        o->model->symbols = model_take(o, o->model->n_symbols, sizeof *o->model->symbols, &status);
     return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
 }
 
@@ -26637,7 +27021,7 @@ static bs_status model_blocks(model_open *o)
                                        {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
     o->last_tensor = -1;
-    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MAX_BLOCKS, &m->n_blocks);
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_BLOCKS, &m->n_blocks);
     if (status == BS_OK)
         status = model_arrays(o, lists, 6, m->n_blocks);
     if (status == BS_OK)
@@ -26708,23 +27092,46 @@ static bs_status model_weight(model_open *o, int32_t index)
     return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
 }
 
+/* The heap's root is the largest. */
+static void sift_weight(bs_model_weight *w, int32_t root, int32_t count)
+{
+    const int32_t moved = w[root].by_hash;
+    for (int32_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && w[w[child + 1].by_hash].hash > w[w[child].by_hash].hash)
+            child++;
+        if (w[moved].hash >= w[w[child].by_hash].hash)
+            break;
+        w[root].by_hash = w[child].by_hash;
+    }
+    w[root].by_hash = moved;
+}
+
+/* Heap sort: no recursion, no bad inputs. */
+static void sort_weights(bs_model_weight *w, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        w[i].by_hash = i;
+    for (int32_t i = count / 2; i-- > 0;)
+        sift_weight(w, i, count);
+    for (int32_t n = count - 1; n > 0; n--) {
+        const int32_t largest = w[0].by_hash;
+        w[0].by_hash = w[n].by_hash;
+        w[n].by_hash = largest;
+        sift_weight(w, 0, n);
+    }
+}
+
 static bs_status model_weights_unique(model_open *o)
 {
     const bs_model *m = o->model;
-    const size_t mark = o->arena->used;
-    bs_status status = BS_OK;
-    uint64_t twice, *hashes = model_take(o, m->n_weights, sizeof *hashes, &status);
-    o->arena->used = mark;
-    if (!hashes)
-        return status;
-    for (int32_t i = 0; i < m->n_weights; i++)
-        hashes[i] = m->weights[i].hash;
-    if (bs_hashes_unique(hashes, (size_t)m->n_weights, &twice))
+    sort_weights(m->weights, m->n_weights);
+    int32_t k = 1;
+    while (k < m->n_weights && m->weights[m->weights[k].by_hash].hash != m->weights[m->weights[k - 1].by_hash].hash)
+        k++;
+    if (k >= m->n_weights)
         return BS_OK;
-    const bs_model_weight *w = m->weights;
-    while (w->hash != twice)
-        w++;
-    status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
+    const bs_model_weight *w = &m->weights[m->weights[k].by_hash];
+    const bs_status status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
     return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
 }
 
@@ -26768,6 +27175,8 @@ static bs_status model_node_arrays(model_open *o)
         status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
         status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
+    if (status == BS_OK)
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
@@ -26782,7 +27191,10 @@ static bs_status model_nodes(model_open *o)
         const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
-        m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        const bs_op *op = bs_op_get(node.op);
+        m->text_bytes += op->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        m->n_routers += op == &bs_op_route;
+        m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
     return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
