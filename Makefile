@@ -126,7 +126,7 @@ TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants lint \
+.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -150,6 +150,7 @@ help:
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
+	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
 	@echo 'make check        both are what src/ gives; strict builds; symbols; installation'
 	@echo 'make size         bytes of brainstorm.c at -Os'
@@ -266,6 +267,10 @@ bench: $(BENCH_FILES) $(PROGRAM_FILES)
 # Some minutes by itself. Its scratch files lie in $TMPDIR, else in build/.
 bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
+
+# Minutes, under valgrind: whether planning takes time in proportion to a network.
+bench-planning: $(BUILD)/bench/planning
+	@BUILD='$(BUILD)' sh bench/planning.sh
 
 demo: all
 	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo.sh
