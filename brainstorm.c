@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 781a3f21ec91e03b902ee259c4a27608579e2fb16b43c8a237ff4280a6b98774
+ * sha256 of the parts: 945a54e9f8a57980ea4b5607b3230f7877acff3486799ed8b470283f63273d4e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11,13 +11,134 @@
 #error "brainstorm.h and brainstorm.c are of different versions"
 #endif
 
+/* ==== begin src/bytes.h ======================================================================= */
+/* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
+ *
+ * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
+ * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
+ * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
+ * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
+ *
+ * Owns the field `unchecked`, which nothing else may touch (tests/bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
+ * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
+ * with what callers and files say, and the plain fields of public structs. */
+#ifndef BS_BYTES_H
+#define BS_BYTES_H
+
+/* #include "brainstorm.h" */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct bs_bytes {
+    uint64_t unchecked;
+} bs_bytes;
+
+#define BS_BYTES_TOO_MANY UINT64_MAX
+
+static inline bs_bytes bs_bytes_of(uint64_t n)
+{
+    const bs_bytes bytes = {n};
+    return bytes;
+}
+
+static inline bool bs_bytes_known(bs_bytes a) { return a.unchecked != BS_BYTES_TOO_MANY; }
+static inline bool bs_bytes_any(bs_bytes a) { return a.unchecked != 0; }
+static inline bool bs_bytes_less(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked; }
+static inline bool bs_bytes_same(bs_bytes a, bs_bytes b) { return a.unchecked == b.unchecked; }
+static inline bs_bytes bs_bytes_max(bs_bytes a, bs_bytes b) { return a.unchecked > b.unchecked ? a : b; }
+static inline bs_bytes bs_bytes_min(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked ? a : b; }
+
+static inline bs_bytes bs_bytes_add(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - b.unchecked ? BS_BYTES_TOO_MANY : a.unchecked + b.unchecked);
+}
+
+/* a - b; too many when that is below zero: a size that is no size has no end. */
+static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(!bs_bytes_known(a) || b.unchecked > a.unchecked ? BS_BYTES_TOO_MANY : a.unchecked - b.unchecked);
+}
+
+/* A count below zero is too many. */
+static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
+{
+    const bool fits = bs_bytes_known(a) && count >= 0 && (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
+    return bs_bytes_of(fits ? a.unchecked * (uint64_t)count : BS_BYTES_TOO_MANY);
+}
+
+/* Bytes of `count` elements; and the same where the count comes from a file. */
+static inline bs_bytes bs_bytes_array(int64_t count, size_t each) { return bs_bytes_times(bs_bytes_of(each), count); }
+static inline bs_bytes bs_bytes_product(bs_bytes a, bs_bytes b)
+{
+    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) && (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
+    return bs_bytes_of(fits ? a.unchecked * b.unchecked : BS_BYTES_TOO_MANY);
+}
+
+/* Rounded down; parts > 0. */
+static inline bs_bytes bs_bytes_share(bs_bytes a, uint64_t parts)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked / parts : BS_BYTES_TOO_MANY);
+}
+
+/* Up and down to a multiple of a power of two. */
+static inline bs_bytes bs_bytes_align_to(bs_bytes a, uint64_t alignment)
+{
+    const uint64_t pad = alignment - 1;
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - pad ? BS_BYTES_TOO_MANY : (a.unchecked + pad) & ~pad);
+}
+
+static inline bs_bytes bs_bytes_align_down(bs_bytes a, uint64_t alignment)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked & ~(alignment - 1) : BS_BYTES_TOO_MANY);
+}
+
+static inline bs_bytes bs_bytes_align(bs_bytes a) { return bs_bytes_align_to(a, BS_ALIGNMENT); }
+static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment) { return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0; }
+
+/* Puts an array behind what is *used: aligned; returns where it begins. */
+static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+{
+    const bs_bytes at = *used;
+    *used = bs_bytes_add(at, bs_bytes_align(bs_bytes_array(count, each)));
+    return at;
+}
+
+/* The number for messages, comparisons and public structs: nothing may be added to it. */
+static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
+
+/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from bytes to
+ * memory. False leaves *size alone. */
+static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
+{
+    if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
+        return false;
+    *size = (size_t)a.unchecked;
+    return true;
+}
+
+/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked for, so
+ * that none is looked at again while a network runs. */
+static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+/* Row `row` of rows of `each` bytes that begin at `offset`. */
+static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
+{
+    return memory + (size_t)offset.unchecked + (uint64_t)row * each.unchecked;
+}
+
+#endif
+/* ==== end src/bytes.h ========================================================================= */
+
 /* ==== begin src/base.h ======================================================================== */
-/* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
- * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
+/* base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* #include "bytes.h" */
 
 #include <math.h>
 #include <stdarg.h>
@@ -28,7 +149,7 @@
 #define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
 #define BS_MAX_LANES 8
 
-/* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -37,11 +158,6 @@ static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static inline uint64_t bs_align_u64(uint64_t bytes)
-{
-    return bs_add_u64(bytes, BS_ALIGNMENT - 1) & ~(uint64_t)(BS_ALIGNMENT - 1);
 }
 
 static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -55,12 +171,29 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
+/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+/* Bytes from here to the next multiple of a power of two. */
+static inline size_t bs_to_aligned(const void *memory, size_t alignment)
+{
+    const size_t past = (size_t)((uintptr_t)memory & (alignment - 1));
+    return past ? alignment - past : 0;
+}
+
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
-    uint64_t used;
+    bs_bytes used;
 } bs_carver;
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* From an arena, when this machine can count as many; or NULL. */
+void *bs_take(bs_arena *arena, bs_bytes bytes);
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
@@ -77,7 +210,9 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
@@ -205,11 +340,9 @@ void bs_error_prefix(bs_error *error, const char *format, ...)
     snprintf(error->message + used, sizeof error->message - used, "%s", message);
 }
 
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
-    const uint64_t available = arena ? arena->size - arena->used : 0;
-    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
-    const char *name = arena && arena->name ? arena->name : "?";
+    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes)); /* as an arena would take it: more than what is available, always */
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);
     if (error) {
@@ -219,6 +352,12 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed,
     }
     return BS_ERROR_ARENA;
 }
+
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
+{
+    const char *name = arena && arena->name ? arena->name : "?";
+    return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
+}
 /* ==== end src/error.c ========================================================================= */
 
 /* ==== begin src/arena.c ======================================================================= */
@@ -227,7 +366,7 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed,
 
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
-    const size_t slack = memory ? (size_t)(-(uintptr_t)memory & (BS_ALIGNMENT - 1)) : 0;
+    const size_t slack = memory ? bs_to_aligned(memory, BS_ALIGNMENT) : 0;
     memset(arena, 0, sizeof *arena);
     arena->name = name;
     if (!memory || bytes < slack)
@@ -238,21 +377,31 @@ void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes
 
 void *bs_arena_take(bs_arena *arena, size_t bytes)
 {
-    const uint64_t end = bs_add_u64(arena->used, bs_align_u64(bytes));
-    if (!arena->base || end > arena->size)
+    const bs_bytes end = bs_bytes_add(bs_bytes_of(arena->used), bs_bytes_align(bs_bytes_of(bytes)));
+    uint8_t *memory = arena->base ? arena->base + arena->used : NULL;
+    if (!memory || !bs_bytes_fit(end, arena->size, &arena->used))
         return NULL;
-    uint8_t *memory = arena->base + arena->used;
-    arena->used = (size_t)end;
     if (arena->used > arena->high_water)
         arena->high_water = arena->used;
     return memory;
 }
 
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes)
+void *bs_take(bs_arena *arena, bs_bytes bytes)
 {
-    uint8_t *memory = carver->base ? carver->base + carver->used : NULL;
-    carver->used = bs_add_u64(carver->used, bs_align_u64(bs_mul_u64(count, bytes)));
+    size_t size;
+    return bs_bytes_fit(bytes, SIZE_MAX, &size) ? bs_arena_take(arena, size) : NULL;
+}
+
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
+{
+    uint8_t *memory = carver->base ? bs_bytes_at(carver->base, carver->used) : NULL;
+    carver->used = bs_bytes_add(carver->used, bs_bytes_align(bytes));
     return memory;
+}
+
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
+{
+    return bs_carve_bytes(carver, bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)));
 }
 /* ==== end src/arena.c ========================================================================= */
 
@@ -7970,6 +8119,12 @@ bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The product of its dimensions, each at its maximum; and the bytes of so many. */
+bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
+static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
+{
+    return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
+}
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
@@ -8050,9 +8205,9 @@ typedef struct bs_node_plan {
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
-    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
-    uint64_t prepared_offset;
-    uint64_t scratch_bytes; /* a thread */
+    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_offset;
+    bs_bytes scratch_bytes; /* a thread */
     int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
@@ -8134,8 +8289,8 @@ const bs_op *bs_op_get(int32_t index);
 int32_t bs_op_index(const char *name); /* -1 when unknown */
 
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-uint64_t bs_weight_elements(const bs_weight_spec *spec);
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -8154,6 +8309,13 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
 
+/* Floats that n floats take when the next array is aligned. */
+static inline ptrdiff_t bs_aligned_floats(int32_t n)
+{
+    const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
+    return (n + line - 1) / line * line;
+}
+
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif
@@ -8169,7 +8331,7 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 
 typedef struct bs_graph_layout {
     bs_graph_desc n; /* what there is room for beside entry 0 */
-    uint64_t at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
+    bs_bytes at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
 } bs_graph_layout;
 
 /* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
@@ -8199,56 +8361,50 @@ static bool room_is_sound(const bs_graph_desc *n)
     return sound;
 }
 
-static uint64_t room_take(uint64_t *at, int32_t count, size_t bytes)
-{
-    const uint64_t begin = *at;
-    *at += bs_align_u64((uint64_t)count * bytes);
-    return begin;
-}
-
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
 {
-    uint64_t at = bs_align_u64(sizeof(bs_graph));
     l->n = graph_room(desc);
     if (!room_is_sound(&l->n))
         return false;
-    l->at_nodes = room_take(&at, l->n.max_nodes + 1, sizeof(bs_node));
-    l->at_values = room_take(&at, l->n.max_values + 1, sizeof(bs_value_info));
-    l->at_operands = room_take(&at, l->n.max_operands, sizeof(int32_t));
-    l->at_domains = room_take(&at, l->n.max_domains + 1, sizeof(bs_domain));
-    l->at_dims = room_take(&at, l->n.max_dims, sizeof(bs_dim_info));
-    l->at_blocks = room_take(&at, l->n.max_blocks + 1, sizeof(bs_block));
-    l->at_routers = room_take(&at, l->n.max_routers + 1, sizeof(bs_router_info));
-    l->at_text = room_take(&at, l->n.max_text_bytes, 1);
-    l->bytes = at;
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
+    l->at_nodes = bs_bytes_place(&l->bytes, l->n.max_nodes + 1, sizeof(bs_node));
+    l->at_values = bs_bytes_place(&l->bytes, l->n.max_values + 1, sizeof(bs_value_info));
+    l->at_operands = bs_bytes_place(&l->bytes, l->n.max_operands, sizeof(int32_t));
+    l->at_domains = bs_bytes_place(&l->bytes, l->n.max_domains + 1, sizeof(bs_domain));
+    l->at_dims = bs_bytes_place(&l->bytes, l->n.max_dims, sizeof(bs_dim_info));
+    l->at_blocks = bs_bytes_place(&l->bytes, l->n.max_blocks + 1, sizeof(bs_block));
+    l->at_routers = bs_bytes_place(&l->bytes, l->n.max_routers + 1, sizeof(bs_router_info));
+    l->at_text = bs_bytes_place(&l->bytes, l->n.max_text_bytes, 1);
     return true;
 }
 
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    return graph_layout(desc, &l) ? (size_t)l.bytes : 0;
+    size_t bytes = 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    if (!arena || !graph_layout(desc, &l))
+    const size_t bytes = bs_graph_bytes(desc);
+    if (!arena || bytes == 0 || !graph_layout(desc, &l))
         return NULL;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_arena_take(arena, bytes);
     if (!memory)
         return NULL;
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
     g->mark = BS_MARK_GRAPH;
-    g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
-    g->values = (bs_value_info *)(void *)(memory + l.at_values);
-    g->operands = (int32_t *)(void *)(memory + l.at_operands);
-    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
-    g->dims = (bs_dim_info *)(void *)(memory + l.at_dims);
-    g->blocks = (bs_block *)(void *)(memory + l.at_blocks);
-    g->routers = (bs_router_info *)(void *)(memory + l.at_routers);
-    g->text = (char *)(memory + l.at_text);
+    g->nodes = (bs_node *)(void *)(bs_bytes_at(memory, l.at_nodes));
+    g->values = (bs_value_info *)(void *)(bs_bytes_at(memory, l.at_values));
+    g->operands = (int32_t *)(void *)(bs_bytes_at(memory, l.at_operands));
+    g->domains = (bs_domain *)(void *)(bs_bytes_at(memory, l.at_domains));
+    g->dims = (bs_dim_info *)(void *)(bs_bytes_at(memory, l.at_dims));
+    g->blocks = (bs_block *)(void *)(bs_bytes_at(memory, l.at_blocks));
+    g->routers = (bs_router_info *)(void *)(bs_bytes_at(memory, l.at_routers));
+    g->text = (char *)(bs_bytes_at(memory, l.at_text));
     g->max_nodes = l.n.max_nodes;
     g->max_values = l.n.max_values;
     g->max_text = l.n.max_text_bytes;
@@ -8305,13 +8461,14 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 
 static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
 {
-    const size_t at = ((size_t)g->n_text + alignment - 1) / alignment * alignment;
-    if (at + bytes > (size_t)g->max_text) {
+    const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
+    size_t end = 0;
+    if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
         bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
         return NULL;
     }
-    g->n_text = (int32_t)(at + bytes);
-    return g->text + at;
+    g->n_text = (int32_t)end;
+    return bs_bytes_at((uint8_t *)g->text, at);
 }
 
 const char *bs_graph_text(bs_graph *graph, const char *text)
@@ -8656,17 +8813,22 @@ static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int
     }
 }
 
+bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t i = 0; i < value->rank; i++)
+        elements = bs_bytes_times(elements, bs_dim_max(g, value->dims[i]));
+    return elements;
+}
+
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
         return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
-        uint64_t elements = 1;
         char shape[128];
-        for (int32_t d = 0; d < out->rank; d++)
-            elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        if (elements > (uint64_t)1 << 40)
+        if (bs_bytes_less(bs_bytes_of((uint64_t)1 << 40), bs_value_elements(g, out)))
             return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
                                  bs_value_text(g, out, shape, sizeof shape));
     }
@@ -9342,9 +9504,9 @@ typedef struct bs_epilogue {
 
 /* Bias and slopes behind packed weights in prepared memory: one place for all three ops. */
 typedef struct bs_epilogue_layout {
-    uint64_t bias, slopes, bytes;
+    bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
-bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act);
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 
@@ -9361,13 +9523,13 @@ void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_
  * Relies on epilogue.h. Must never change the order of bias, then activation. */
 /* #include "ops/epilogue.h" */
 
-bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act)
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act)
 {
-    const uint64_t array = bs_align_u64(4 * (uint64_t)channels);
+    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
     bs_epilogue_layout layout;
-    layout.bias = bs_align_u64(packed_bytes);
-    layout.slopes = bs_add_u64(layout.bias, array);
-    layout.bytes = bs_add_u64(layout.slopes, act == BS_PRELU ? array : 0);
+    layout.bias = bs_bytes_align(packed_bytes);
+    layout.slopes = bs_bytes_add(layout.bias, array);
+    layout.bytes = act == BS_PRELU ? bs_bytes_add(layout.slopes, array) : layout.slopes;
     return layout;
 }
 
@@ -9898,10 +10060,12 @@ static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_wei
     return n;
 }
 
-static uint64_t conv2d_weight_floats(const bs_conv_geometry *g)
+static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 {
-    return (uint64_t)g->out_channels * (uint64_t)(g->in_channels / g->groups) * (uint64_t)(g->kernel_h * g->kernel_w);
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(g->out_channels, 1), g->in_channels / g->groups), (int64_t)g->kernel_h * g->kernel_w);
 }
+
+static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
@@ -9919,11 +10083,11 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *p
 }
 
 /* Floats of the weights as the kernels want them. */
-static uint64_t conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
+static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
 {
     return plan->algorithm == BS_CONV_REFERENCE
                ? conv2d_weight_floats(g)
-               : (uint64_t)bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+               : bs_bytes_of(bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier));
 }
 
 /* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
@@ -9935,12 +10099,12 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice);
-    plan->prepared_bytes = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act).bytes;
+    plan->prepared_bytes = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
-    plan->scratch_bytes = 4 * (uint64_t)bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+    plan->scratch_bytes = conv2d_bytes(bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
     if (desc->batch_norm)
-        plan->prepared_bytes = bs_add_u64(plan->prepared_bytes, bs_align_u64(4 * conv2d_weight_floats(&g)));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
 }
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
@@ -9962,7 +10126,7 @@ static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_
 
 static void conv2d_fold_weights(const float *weight, const float *const *norm, const bs_conv_geometry *g, float *target)
 {
-    const uint64_t each = conv2d_weight_floats(g) / (uint64_t)g->out_channels;
+    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
     for (int32_t o = 0; o < g->out_channels; o++) {
         const float scale = conv2d_norm_scale(norm, o);
         for (uint64_t i = 0; i < each; i++)
@@ -9971,13 +10135,13 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, c
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, uint64_t behind, void *prepared)
+                        const float *const *norm, bs_bytes behind, void *prepared)
 {
     if (plan->algorithm == BS_CONV_REFERENCE) {
         conv2d_fold_weights(weight, norm, g, prepared);
         return;
     }
-    float *folded = (float *)(void *)((uint8_t *)prepared + behind);
+    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
     if (norm[0])
         conv2d_fold_weights(weight, norm, g, folded);
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
@@ -9988,16 +10152,16 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act);
     uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
         norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)(memory + layout.bias));
+    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(memory, layout.bias));
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[next], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[next], 4 * (size_t)desc->out);
     conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
 }
 
@@ -10006,11 +10170,11 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -10369,26 +10533,31 @@ static bs_conv_geometry deconv2d_geometry(const deconv2d_form *f, int32_t a, int
 }
 
 /* Floats of the packed phases before phase (a, b); a = stride: of all. */
-static uint64_t deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    uint64_t floats = 0;
+    bs_bytes floats = bs_bytes_of(0);
     for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
         const bs_conv_geometry g = deconv2d_geometry(f, phase / f->stride, phase % f->stride);
         if (g.kernel_h > 0 && g.kernel_w > 0)
-            floats += (bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier) + 15) / 16 * 16; /* whole cache lines */
+            floats = bs_bytes_add(floats, bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)), 16)); /* whole cache lines */
     }
     return floats;
 }
 
-static uint64_t deconv2d_plain_floats(const deconv2d_form *f)
+static ptrdiff_t deconv2d_before(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    return (uint64_t)f->in * (uint64_t)f->out * (uint64_t)(f->kernel * f->kernel);
+    return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* there is memory for all of it */
+}
+
+static bs_bytes deconv2d_plain_floats(const deconv2d_form *f)
+{
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(f->in, 1), f->out), (int64_t)f->kernel * f->kernel);
 }
 
 static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
-    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)),
+    return bs_epilogue_place(bs_bytes_times(reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0), sizeof(float)),
                              f->out, act);
 }
 
@@ -10406,8 +10575,7 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
-        plan->prepared_bytes +=
-            bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(bs_bytes_times(bs_bytes_times(bs_bytes_array(f.in, 4 * (size_t)f.out), largest.kernel_h), largest.kernel_w)));
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
@@ -10432,7 +10600,7 @@ static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *wei
         if (g.kernel_h <= 0 || g.kernel_w <= 0)
             continue;
         deconv2d_phase(f, &g, a, b, weight, room);
-        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_packed(f, tier, a, b));
+        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_before(f, tier, a, b));
     }
 }
 
@@ -10444,14 +10612,14 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
     const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
     uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], 4 * (size_t)deconv2d_plain_floats(&f));
+        memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
     else
-        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)(memory + layout.bytes), prepared);
-    memset(memory + layout.bias, 0, 4 * (size_t)f.out);
+        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(memory, layout.bytes), prepared);
+    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)f.out);
     if (!desc->no_bias)
-        memcpy(memory + layout.bias, weights[1], 4 * (size_t)f.out);
+        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)f.out);
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
@@ -10462,8 +10630,8 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -10523,7 +10691,7 @@ static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, c
     task.out_pixel = (int32_t)out->stride[2] * s;
     task.out_h = y < out->rect.y1 ? (out->rect.y1 - y + s - 1) / s : 0;
     task.out_w = x < out->rect.x1 ? (out->rect.x1 - x + s - 1) / s : 0;
-    task.weights = (const float *)call->prepared + deconv2d_packed(f, call->plan->tier, a, b);
+    task.weights = (const float *)call->prepared + deconv2d_before(f, call->plan->tier, a, b);
     return task;
 }
 
@@ -10828,7 +10996,7 @@ static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_
                             int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    plan->prepared_bytes = 2 * bs_align_u64(4 * (uint64_t)first_dim(graph, node));
+    plan->prepared_bytes = bs_bytes_times(bs_bytes_align(bs_bytes_array(first_dim(graph, node), sizeof(float))), 2);
 }
 
 static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -10838,7 +11006,7 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
     const float *weight = weights[0], *bias = weights[1], *mean = weights[2], *variance = weights[3];
     const float epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     const int32_t channels = first_dim(graph, node);
-    float *scale = prepared, *offset = scale + plan->prepared_bytes / 8;
+    float *scale = prepared, *offset = (float *)(void *)bs_bytes_at(prepared, bs_bytes_share(plan->prepared_bytes, 2));
     for (int32_t c = 0; c < channels; c++) {
         scale[c] = weight[c] / sqrtf(variance[c] + epsilon);
         offset[c] = bias[c] - mean[c] * scale[c];
@@ -10863,7 +11031,7 @@ static bs_status batch_norm_run(const bs_call *call)
     bs_span_open(&span, &call->out[0], call->rows);
     bs_span_add(&span, &call->in[0], NULL, 0);
     bs_span_add_array(&span, scale, 0);
-    bs_span_add_array(&span, scale + call->plan->prepared_bytes / 8, 0);
+    bs_span_add_array(&span, bs_bytes_read_at(call->prepared, bs_bytes_share(call->plan->prepared_bytes, 2)), 0);
     bs_span_run(&span, batch_norm_inner, NULL);
     return BS_OK;
 }
@@ -11004,21 +11172,19 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
 }
 
 /* A GPU's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
-static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
+static bs_bytes linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
-    const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
-    return (bytes + 15) / 16 * 16;
+    return bs_bytes_align_to(bs_bytes_array(inputs, plan->half ? 2 : 4), 16);
 }
 
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    const uint64_t plain = bs_mul_u64((uint64_t)inputs, (uint64_t)desc->out);
     if (plan->tier == BS_TIER_CUDA)
-        return bs_epilogue_place(bs_mul_u64(linear_line_bytes(plan, inputs), (uint64_t)desc->out), desc->out, desc->act);
-    const uint64_t floats =
-        plan->algorithm == BS_CONV_REFERENCE ? plain : bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier);
-    return bs_epilogue_place(4 * floats, desc->out, desc->act);
+        return bs_epilogue_place(bs_bytes_times(linear_line_bytes(plan, inputs), desc->out), desc->out, desc->act);
+    const bs_bytes floats = plan->algorithm == BS_CONV_REFERENCE ? bs_bytes_times(bs_bytes_array(inputs, 1), desc->out)
+                                                                 : bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier));
+    return bs_epilogue_place(bs_bytes_times(floats, sizeof(float)), desc->out, desc->act);
 }
 
 /* Scratch: one line in and one line out, for operands whose last dimension is not contiguous. */
@@ -11032,12 +11198,12 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
-    plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(bs_bytes_array(inputs, sizeof(float))), bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
 static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
 {
-    const size_t line = (size_t)linear_line_bytes(plan, inputs);
+    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
         for (int32_t k = 0; k < inputs; k++) {
@@ -11063,11 +11229,11 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
         memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
     else
         bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
-    memset(memory + layout.bias, 0, 4 * (size_t)desc->out);
+    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)desc->out);
     if (!desc->no_bias)
-        memcpy(memory + layout.bias, weights[1], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)desc->out);
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
 }
 
 /* -------------------------------------------------------------------------------------------------------- run */
@@ -11129,7 +11295,7 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
 static void linear_gathered(const linear_job *job, const float *x, float *y)
 {
     const int32_t inputs = job->geometry.in_channels, outputs = job->geometry.out_channels;
-    float *line = job->call->scratch, *result = line + bs_align_u64(4 * (uint64_t)inputs) / 4;
+    float *line = job->call->scratch, *result = line + bs_aligned_floats(inputs);
     for (int32_t k = 0; k < inputs; k++)
         line[k] = x[k * job->in_step];
     linear_block(job, 1, line, inputs, result, outputs);
@@ -11166,8 +11332,8 @@ static linear_job linear_job_of(const bs_call *call)
     job.geometry = linear_geometry(inputs, desc->out);
     job.epilogue.act = (bs_act)desc->act;
     job.epilogue.param = desc->act_param;
-    job.epilogue.bias = (const float *)(const void *)(memory + layout.bias);
-    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL;
+    job.epilogue.bias = (const float *)(const void *)bs_bytes_read_at(memory, layout.bias);
+    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL;
     bs_conv_task probe;
     job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
     job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];
@@ -11378,7 +11544,7 @@ static bs_status layer_norm_run(const bs_call *call)
     lines_job job = lines_job_of(call, last);
     job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     job.weight = call->prepared;
-    job.bias = job.weight + bs_align_u64(4 * (uint64_t)job.n) / 4;
+    job.bias = job.weight + bs_aligned_floats(job.n);
     lines_visit(call, last, layer_norm_lines, &job);
     return BS_OK;
 }
@@ -13054,20 +13220,20 @@ int32_t bs_op_index(const char *name)
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
-uint64_t bs_weight_elements(const bs_weight_spec *spec)
+bs_bytes bs_weight_elements(const bs_weight_spec *spec)
 {
-    uint64_t elements = 1;
+    bs_bytes elements = bs_bytes_of(1);
     for (int32_t d = 0; d < spec->rank; d++)
-        elements = bs_mul_u64(elements, (uint64_t)spec->dim[d]);
+        elements = bs_bytes_times(elements, spec->dim[d]);
     return elements;
 }
 
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index)
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     for (int32_t i = 0; i < index; i++) {
-        const uint64_t bytes = bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype));
-        offset = bs_add_u64(offset, bs_align_u64(bytes));
+        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
+        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
     }
     return offset;
 }
@@ -14251,7 +14417,7 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
 {
     (void)choice, (void)max_h, (void)max_w;
     plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
-    plan->scratch_bytes = bs_mul_u64((uint64_t)attention_most(graph, node), sizeof(float));
+    plan->scratch_bytes = bs_bytes_array(attention_most(graph, node), sizeof(float));
 }
 
 /* ------------------------------------------------------------------------------------------------------ kernel */
@@ -14623,7 +14789,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 /* #include "op.h" */
 
 /* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
-uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec);
+bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
 
 /* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
  * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
@@ -14640,7 +14806,7 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
 
 /* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target element
  * i, or wholly apart. Neither needs to be aligned. */
-void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored);
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
 
 /* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared);
@@ -14654,9 +14820,14 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
 /* #include "weights.h" */
 /* #include "kernels/arrange.h" */
 
-uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
+static bs_bytes bytes_as(const bs_weight_spec *spec, bs_dtype dtype)
 {
-    return bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(spec->dtype));
+    return bs_bytes_product(bs_weight_elements(spec), bs_bytes_of(bs_dtype_bytes(dtype)));
+}
+
+bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec)
+{
+    return bytes_as(spec, spec->dtype);
 }
 
 /* ------------------------------------------------------------------------------------------------- checks */
@@ -14703,7 +14874,7 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (!weight_type_fits(info->dtype, spec->dtype))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
-    if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
+    if (!bs_bytes_same(bs_bytes_of(info->bytes), bytes_as(spec, info->dtype)))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
                        (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
     return BS_OK;
@@ -14727,10 +14898,11 @@ static void widen_bf16(const uint16_t *from, float *to)
 }
 
 /* In blocks through memory of its own: what is widened may lie over what was narrow. */
-void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored)
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored)
 {
-    for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
-        const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
+    const uint64_t n = bs_bytes_figure(elements);
+    for (uint64_t i = 0; i < n; i += WIDEN_BLOCK) {
+        const size_t count = n - i < WIDEN_BLOCK ? (size_t)(n - i) : WIDEN_BLOCK;
         uint16_t from[WIDEN_BLOCK] = {0};
         float to[WIDEN_BLOCK];
         memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
@@ -14746,12 +14918,14 @@ void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t el
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
 {
-    const uint64_t wanted = bs_weight_spec_bytes(spec);
-    if (info->bytes > wanted || wanted > SIZE_MAX)
+    const bs_bytes wanted = bs_weight_spec_bytes(spec);
+    const uint64_t most = bs_bytes_known(wanted) ? bs_bytes_figure(bs_bytes_min(wanted, bs_bytes_of(SIZE_MAX))) : 0;
+    size_t size;
+    if (!bs_bytes_fit(bs_bytes_of(info->bytes), most, &size))
         return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
-                       (unsigned long long)info->bytes, (unsigned long long)wanted);
-    uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
-    const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
+                       (unsigned long long)info->bytes, (unsigned long long)most);
+    uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
+    const bs_status status = weights->read(weights->user, info, 0, landing, size);
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
@@ -14769,7 +14943,7 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
         return;
     }
     for (int32_t i = 0; i < count; i++)
-        memcpy((uint8_t *)prepared + bs_weight_offset(specs, i), tensors[i], (size_t)bs_weight_spec_bytes(&specs[i]));
+        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i], (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */
@@ -14780,11 +14954,12 @@ static bool tensor_table_info(const bs_tensor *tensor, bs_weight_info *info)
         return false;
     info->dtype = tensor->dtype;
     info->rank = tensor->rank;
-    info->bytes = bs_dtype_bytes(tensor->dtype);
+    bs_bytes bytes = bs_bytes_of(bs_dtype_bytes(tensor->dtype));
     for (int32_t d = 0; d < tensor->rank; d++) {
         info->dim[d] = tensor->dim[d];
-        info->bytes = bs_mul_u64(info->bytes, tensor->dim[d] < 0 ? 0 : (uint64_t)tensor->dim[d]);
+        bytes = bs_bytes_times(bytes, bs_max_i64(tensor->dim[d], 0));
     }
+    info->bytes = bs_bytes_figure(bytes);
     return true;
 }
 
@@ -14837,11 +15012,11 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 typedef struct bs_source {
     const uint8_t *memory; /* NULL: ask the reader */
     bs_reader reader;
-    uint64_t size;
+    bs_bytes size;
 } bs_source;
 
 /* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
-bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes);
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
 #define BS_CURSOR_BYTES 512 /* read ahead: metadata of large models is megabytes */
 
@@ -14851,19 +15026,18 @@ typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
 typedef struct bs_cursor {
     const bs_source *source;
-    uint64_t at, end;
+    bs_bytes at, end;
     bs_status status;
     bs_cursor_fault fault;
-    uint64_t wanted, most; /* bytes that the read that failed asked for; a text's limit */
-    uint32_t window_bytes;
-    uint64_t window_at;
+    bs_bytes wanted, most; /* bytes that the read that failed asked for; a text's limit */
+    bs_bytes window_at, window_end; /* what of the source is there */
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
 /* at <= end <= the source's size */
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
-bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
-bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end);
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
 uint32_t bs_cursor_u32(bs_cursor *cursor);
 uint64_t bs_cursor_u64(bs_cursor *cursor);
 static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
@@ -14872,7 +15046,7 @@ static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_curs
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 /* Says why this cursor failed, of `what`. */
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
-static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
+static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
@@ -14892,25 +15066,27 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 /* ------------------------------------------------------------------------------------------------ sources */
 
-bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes)
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes)
 {
-    if (offset > source->size || bytes > source->size - offset)
+    const bs_bytes end = bs_bytes_add(offset, bytes);
+    size_t size = 0;
+    if (!bs_bytes_known(end) || bs_bytes_less(source->size, end))
         return BS_ERROR_FORMAT;
-    if (bytes == 0)
+    if (!bs_bytes_any(bytes))
         return BS_OK;
-    if (bytes > SIZE_MAX)
+    if (!bs_bytes_fit(bytes, SIZE_MAX, &size))
         return BS_ERROR_IO;
     if (source->memory) {
-        memcpy(buffer, source->memory + offset, (size_t)bytes);
+        memcpy(buffer, bs_bytes_read_at(source->memory, offset), size);
         return BS_OK;
     }
-    const int64_t got = source->reader.read(source->reader.user, offset, buffer, (size_t)bytes);
-    return got >= 0 && (uint64_t)got == bytes ? BS_OK : BS_ERROR_IO;
+    const int64_t got = source->reader.read(source->reader.user, bs_bytes_figure(offset), buffer, size);
+    return got >= 0 && (uint64_t)got == size ? BS_OK : BS_ERROR_IO;
 }
 
 /* ------------------------------------------------------------------------------------------------ cursors */
 
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end)
 {
     memset(cursor, 0, sizeof *cursor);
     cursor->source = source;
@@ -14919,7 +15095,7 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, bs_bytes wanted)
 {
     c->status = status;
     c->fault = fault;
@@ -14928,25 +15104,25 @@ static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, u
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
 {
-    const unsigned long long at = cursor->at, wanted = cursor->wanted;
+    const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
     if (cursor->status == BS_ERROR_IO)
         return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
     if (cursor->fault == BS_FAULT_LONG)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)bs_bytes_figure(cursor->most));
     if (cursor->fault == BS_FAULT_ASCII)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
     return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
-                   (unsigned long long)bs_cursor_left(cursor));
+                   (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
 }
 
-static bool cursor_has(bs_cursor *c, uint64_t bytes)
+static bool cursor_has(bs_cursor *c, bs_bytes bytes)
 {
-    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+    if (c->status == BS_OK && bs_bytes_less(bs_cursor_left(c), bytes))
         cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
     return c->status == BS_OK;
 }
 
-static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
+static bool cursor_read(bs_cursor *c, void *target, bs_bytes bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
     if (status != BS_OK)
@@ -14955,59 +15131,58 @@ static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
-static bool cursor_fill(bs_cursor *c, uint64_t bytes)
+static bool cursor_fill(bs_cursor *c, bs_bytes bytes)
 {
-    if (c->at + bytes <= c->window_at + c->window_bytes)
+    if (!bs_bytes_less(c->window_end, bs_bytes_add(c->at, bytes)))
         return true;
-    const uint64_t left = bs_cursor_left(c);
-    const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
+    const bs_bytes ahead = bs_bytes_min(bs_cursor_left(c), bs_bytes_of(BS_CURSOR_BYTES));
     if (!cursor_read(c, c->window, ahead))
         return false;
     c->window_at = c->at;
-    c->window_bytes = (uint32_t)ahead;
+    c->window_end = bs_bytes_add(c->at, ahead);
     return true;
 }
 
-bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes)
 {
     if (!cursor_has(cursor, bytes))
         return false;
-    if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
+    if (cursor->source->memory || bs_bytes_figure(bytes) > BS_CURSOR_BYTES) {
         if (!cursor_read(cursor, target, bytes))
             return false;
     } else {
         if (!cursor_fill(cursor, bytes))
             return false;
-        memcpy(target, cursor->window + (cursor->at - cursor->window_at), (size_t)bytes);
+        memcpy(target, bs_bytes_at(cursor->window, bs_bytes_sub(cursor->at, cursor->window_at)), (size_t)bs_bytes_figure(bytes));
     }
-    cursor->at += bytes;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
 }
 
-bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes)
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes)
 {
     if (!cursor_has(cursor, bytes))
         return false;
-    cursor->at += bytes;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
 }
 
 uint32_t bs_cursor_u32(bs_cursor *cursor)
 {
     uint32_t n = 0;
-    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
 uint64_t bs_cursor_u64(bs_cursor *cursor)
 {
     uint64_t n = 0;
-    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
 /* Names end up in messages and on terminals: nothing but printable ASCII. */
-static bool text_is_plain(const char *text, uint64_t bytes)
+static bool text_is_plain(const char *text, size_t bytes)
 {
-    for (uint64_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++)
         if (text[i] < 0x20 || text[i] > 0x7e)
             return false;
     return true;
@@ -15016,23 +15191,24 @@ static bool text_is_plain(const char *text, uint64_t bytes)
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
 {
     text[0] = 0;
-    const uint64_t length = bs_cursor_u64(cursor);
+    const bs_bytes length = bs_bytes_of(bs_cursor_u64(cursor));
+    size_t size = 0;
     if (cursor->status != BS_OK)
         return false;
-    cursor->most = bytes - 1;
-    if (length >= bytes) {
+    cursor->most = bs_bytes_of(bytes - 1);
+    if (!bs_bytes_fit(length, bytes - 1, &size)) {
         cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
         return false;
     }
-    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, size))
         cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
-    text[cursor->status == BS_OK ? length : 0] = 0;
+    text[cursor->status == BS_OK ? size : 0] = 0;
     return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
-uint64_t bs_name_hash(const char *name, size_t bytes)
+BS_WRAPS uint64_t bs_name_hash(const char *name, size_t bytes)
 {
     uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < bytes; i++)
@@ -15056,8 +15232,8 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 /* Heap sort: no recursion, no bad inputs. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
-    for (size_t i = count / 2; i-- > 0;)
-        hash_sift(hashes, i, count);
+    for (size_t i = count / 2; i > 0; i--)
+        hash_sift(hashes, i - 1, count);
     for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];
@@ -15096,17 +15272,19 @@ typedef enum bs_gguf_type {
 
 /* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
 typedef struct bs_gguf_key {
-    uint64_t hash, name_at; /* of its name; the string's length included */
-    uint64_t at, end;
+    uint64_t hash; /* of its name */
+    bs_bytes name_at; /* the string's length included */
+    bs_bytes at, end;
     uint64_t count;   /* elements of an array; 1 */
     uint32_t type;    /* of the value, or of an array's elements */
     bool is_array;
 } bs_gguf_key;
 
 typedef struct bs_gguf_tensor {
-    uint64_t hash, name_at;
-    uint64_t offset;  /* absolute in the file */
-    uint64_t bytes;   /* without padding */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset;  /* absolute in the file */
+    bs_bytes bytes;   /* without padding */
     uint64_t dim[4];  /* fastest-varying first */
     uint32_t rank, type;
 } bs_gguf_tensor;
@@ -15116,7 +15294,7 @@ typedef struct bs_gguf_tensor {
 typedef struct bs_gguf {
     bs_source source;
     uint64_t alignment;
-    uint64_t data; /* offset of the data section */
+    bs_bytes data; /* offset of the data section */
     uint32_t n_keys, n_tensors;
     bs_gguf_key *keys;
     bs_gguf_tensor *tensors;
@@ -15137,7 +15315,7 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
-bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error);
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 
 #endif
 /* ==== end src/gguf.h ========================================================================== */
@@ -15169,8 +15347,8 @@ static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64(count, each); /* count is capped: far from SIZE_MAX */
-    void *memory = bs_arena_take(arena, (size_t)(bytes ? bytes : 1));
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
+    void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
     if (!memory)
         *status = bs_fail_arena(p->error, arena, bytes, "the index of a GGUF file");
     return memory;
@@ -15196,9 +15374,9 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
     const uint64_t n = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
-    if (n > bs_cursor_left(&p->cursor) / least_bytes)
+    if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
-                       (unsigned long long)p->gguf->source.size);
+                       (unsigned long long)bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -15209,7 +15387,7 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 static bs_status gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    if (!bs_cursor_take(&p->cursor, magic, 4))
+    if (!bs_cursor_take(&p->cursor, magic, bs_bytes_of(4)))
         return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
@@ -15227,9 +15405,9 @@ static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
-    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
+        there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
     return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
 }
 
@@ -15255,7 +15433,7 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
 }
 
 /* Of a key or a tensor: p->name. */
-static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *hash)
+static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
 {
     *at = p->cursor.at;
     if (!bs_cursor_text(&p->cursor, p->name, bytes))
@@ -15273,7 +15451,7 @@ static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
 }
 
 /* One that has the hash of another before or behind it. */
-static bs_status gguf_fail_twice(gguf_pass *p, uint64_t name_at, const char *what)
+static bs_status gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
 {
     const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
     return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
@@ -15331,14 +15509,14 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
         return bs_cursor_fail(&p->cursor, p->error, "its rank");
     if (tensor->rank < 1 || tensor->rank > 4)
         return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
-    tensor->bytes = 1;
+    tensor->bytes = bs_bytes_of(1);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
         if (p->cursor.status != BS_OK)
             return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
         if (n == 0 || n > INT64_MAX)
             return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
-        tensor->bytes = bs_mul_u64(tensor->bytes, n);
+        tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
     return BS_OK;
 }
@@ -15346,31 +15524,31 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
-    tensor->offset = bs_cursor_u64(&p->cursor);
+    tensor->offset = bs_bytes_of(bs_cursor_u64(&p->cursor));
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
-    tensor->bytes = bs_mul_u64(tensor->bytes, each);
+    tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return BS_OK;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
 {
-    const uint64_t wanted = *running, pad = p->gguf->alignment - 1, size = p->gguf->source.size;
-    if (tensor->offset != wanted)
+    const bs_bytes wanted = *running, size = p->gguf->source.size;
+    if (!bs_bytes_same(tensor->offset, wanted))
         return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
-                       (unsigned long long)tensor->offset, (unsigned long long)wanted);
-    *running = bs_add_u64(wanted, bs_add_u64(tensor->bytes, pad) & ~pad);
-    if (tensor->bytes <= size && *running <= size)
+                       (unsigned long long)bs_bytes_figure(tensor->offset), (unsigned long long)bs_bytes_figure(wanted));
+    *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
+    if (!bs_bytes_less(size, *running))
         return BS_OK;
     return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
-                   (unsigned long long)tensor->bytes, (unsigned long long)wanted, (unsigned long long)size);
+                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted), (unsigned long long)bs_bytes_figure(size));
 }
 
-static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
 {
     bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
     if (status == BS_OK)
@@ -15381,44 +15559,46 @@ static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *run
 }
 
 /* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
-static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
 {
-    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
-    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
+    const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
     uint8_t piece[4096]; /* as much as there is before most records */
-    for (uint64_t bytes = 0; at < end; at += bytes) {
-        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+    for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
+        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
-            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
-        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bytes - 1) == 0)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
+        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bs_bytes_figure(bytes) - 1) == 0)
             continue; /* all are like the first */
-        for (uint64_t i = 0; i < bytes; i++)
+        for (uint64_t i = 0; i < bs_bytes_figure(bytes); i++)
             if (piece[i] != 0)
-                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
+                               (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
     }
     return BS_OK;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
-static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
+static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
 {
     bs_gguf *gguf = p->gguf;
-    gguf->data = bs_add_u64(p->cursor.at, gguf->alignment - 1) & ~(gguf->alignment - 1);
-    if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
+    gguf->data = bs_bytes_align_to(p->cursor.at, gguf->alignment);
+    const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
+    if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
-                       (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
+                       (unsigned long long)bs_bytes_figure(gguf->source.size), (unsigned long long)bs_bytes_figure(end));
     bs_status status = gguf_padding(p, p->cursor.at);
     for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
-        gguf->tensors[i].offset += gguf->data;
-        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+        gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
+        status = gguf_padding(p, bs_bytes_add(gguf->tensors[i].offset, gguf->tensors[i].bytes));
     }
     return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
 {
-    uint64_t running = 0, twice;
+    bs_bytes running = bs_bytes_of(0);
+    uint64_t twice;
     bs_gguf_tensor *const tensors = p->gguf->tensors;
     for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
         const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
@@ -15470,7 +15650,7 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
     gguf->source = *source;
     pass.gguf = gguf;
     pass.error = error;
-    bs_cursor_init(&pass.cursor, &gguf->source, 0, source->size);
+    bs_cursor_init(&pass.cursor, &gguf->source, bs_bytes_of(0), source->size);
     bs_status status = gguf_header(&pass);
     if (status == BS_OK)
         status = gguf_index(&pass, arena);
@@ -15527,7 +15707,7 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
     return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
 }
 
-bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error)
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
 {
     bs_cursor cursor;
     bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
@@ -15536,7 +15716,7 @@ bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t byte
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
 {
-    bs_cursor_init(cursor, &gguf->source, key ? key->at : 0, key ? key->end : 0);
+    bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
 }
 /* ==== end src/gguf.c ========================================================================== */
 
@@ -15958,7 +16138,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
 /* The block and then the cells, in the caller's memory; the number of cells is a power of two. */
 static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
 {
-    const size_t skip = (size_t)(-(uintptr_t)desc->memory & (BS_ALIGNMENT - 1));
+    const size_t skip = bs_to_aligned(desc->memory, BS_ALIGNMENT);
     const size_t least = skip + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell);
     if (!desc->memory || desc->bytes < least)
         return false;
@@ -16012,7 +16192,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     const size_t used = arena->used;
     bs_profile *p = bs_arena_take(arena, sizeof *p);
     if (!p) {
-        bs_fail_arena(error, arena, sizeof *p, "a profile");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *p), "a profile");
         return NULL;
     }
     profile_init(p, desc);
@@ -16085,7 +16265,7 @@ struct bs_profile_reader {
     bs_source source;
     bs_profile_facts facts;
     bs_profile_tables tables;
-    uint64_t events_at; /* in the file */
+    bs_bytes events_at; /* in the file */
     uint32_t event_bytes;
     uint64_t next;                /* event */
     uint64_t window_first;        /* event */
@@ -16118,27 +16298,28 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     return true;
 }
 
-/* Where the tables end; their counts are capped, so nothing wraps. */
-static uint64_t end_of_tables(const bs_profile_file *h)
+/* Where the tables end. */
+static bs_bytes end_of_tables(const bs_profile_file *h)
 {
-    const uint64_t stage_units = (uint64_t)h->stage_units + h->stage_units % 2;
-    return h->header_bytes + (uint64_t)h->routers * sizeof(bs_profile_file_router) +
-           (uint64_t)h->units * sizeof(bs_profile_file_unit) + (uint64_t)h->stages * sizeof(bs_profile_file_stage) +
-           stage_units * sizeof(int32_t);
+    bs_bytes end = bs_bytes_of(h->header_bytes);
+    end = bs_bytes_add(end, bs_bytes_array(h->routers, sizeof(bs_profile_file_router)));
+    end = bs_bytes_add(end, bs_bytes_array(h->units, sizeof(bs_profile_file_unit)));
+    end = bs_bytes_add(end, bs_bytes_array(h->stages, sizeof(bs_profile_file_stage)));
+    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->stage_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
 }
 
 static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
 {
-    const bs_status status = bs_source_read(&r->source, 0, h, sizeof *h);
+    const bs_status status = bs_source_read(&r->source, bs_bytes_of(0), h, bs_bytes_of(sizeof *h));
     if (status != BS_OK)
-        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)r->source.size);
+        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)bs_bytes_figure(r->source.size));
     if (!check_header(h, error))
         return false;
     r->events_at = end_of_tables(h);
-    if (r->events_at > r->source.size)
+    if (bs_bytes_less(r->source.size, r->events_at))
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
-                         (unsigned long long)r->events_at, (unsigned long long)r->source.size);
-    const uint64_t bytes = r->source.size - r->events_at;
+                         (unsigned long long)bs_bytes_figure(r->events_at), (unsigned long long)bs_bytes_figure(r->source.size));
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
                                   bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
@@ -16161,7 +16342,7 @@ static bool name_is_plain(const char name[BS_MAX_NAME])
 static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_router *routers, bs_error *error)
 {
     for (int32_t i = 0; i < r->facts.routers; i++) {
-        if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
+        if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
@@ -16182,7 +16363,7 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
 {
     for (int32_t i = 0; i < r->facts.units; i++) {
         bs_profile_file_unit u;
-        if (!bs_cursor_take(c, &u, sizeof u))
+        if (!bs_cursor_take(c, &u, bs_bytes_of(sizeof u)))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
@@ -16203,7 +16384,7 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
     int32_t first = 0;
     for (int32_t i = 0; i < r->facts.stages; i++) {
         bs_profile_file_stage s;
-        if (!bs_cursor_take(c, &s, sizeof s))
+        if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
@@ -16230,10 +16411,10 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
 }
 
 /* NULL and a message when there is no room; a table of nothing takes nothing but is not NULL. */
-static void *take_table(bs_arena *arena, uint64_t count, uint64_t bytes, const char *what, bs_error *error)
+static void *take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64(count, bytes) + (count == 0);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1));
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, what);
     return table;
@@ -16250,7 +16431,7 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     if (!stage_units)
         return false;
     r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
-    bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
+    bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
 }
@@ -16268,7 +16449,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
         return NULL;
     memset(r, 0, sizeof *r);
     r->source.reader = *reader;
-    r->source.size = reader->size;
+    r->source.size = bs_bytes_of(reader->size);
     if (read_header(r, &header, error) && read_tables(r, &header, arena, error))
         return r;
     arena->used = used;
@@ -16349,8 +16530,8 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
     const uint64_t left = r->facts.events - r->next;
     const uint32_t most = PROFILE_WINDOW_BYTES / r->event_bytes;
     const uint32_t events = left < most ? (uint32_t)left : most;
-    const bs_status status = bs_source_read(&r->source, r->events_at + r->next * r->event_bytes, r->window,
-                                            (uint64_t)events * r->event_bytes);
+    const bs_bytes each = bs_bytes_of(r->event_bytes), at = bs_bytes_add(r->events_at, bs_bytes_product(each, bs_bytes_of(r->next)));
+    const bs_status status = bs_source_read(&r->source, at, r->window, bs_bytes_times(each, events));
     if (status != BS_OK)
         return bs_refuse(error, status, "profile: event %llu cannot be read", (unsigned long long)r->next);
     r->window_first = r->next;
@@ -16599,8 +16780,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
 
 static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64((uint64_t)bs_max_i32(count, 1), bytes);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_array(bs_max_i32(count, 1), bytes);
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, "a trace");
     return table;
@@ -16682,8 +16863,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
 /* ------------------------------------------------------------------------------------- what does not change */
 
 typedef struct bs_stream_unit {
-    uint64_t slot_bytes; /* a multiple of BS_ALIGNMENT */
-    uint64_t read_bytes;
+    bs_bytes slot_bytes; /* a multiple of BS_ALIGNMENT */
+    bs_bytes read_bytes;
     int32_t n_chunks; /* at least 1; each is read and prepared by itself */
 } bs_stream_unit;
 
@@ -16694,7 +16875,7 @@ typedef struct bs_stream_facts {
     const bs_stream_unit *units;
     const bs_stream_stage *stages; /* in the order in which a run visits them */
     const int32_t *uses;           /* units of the stages, one after the other */
-    uint64_t slot_bytes;
+    bs_bytes slot_bytes;
     bs_stream_desc desc;
     bool serial; /* one chunk of a unit at a time, in order */
 } bs_stream_facts;
@@ -16710,7 +16891,7 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
-    uint64_t offset;     /* in the slots arena, unless absent */
+    bs_bytes offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
@@ -16781,13 +16962,13 @@ typedef struct bs_stream {
     double gained_ns, lost_ns;
     uint64_t window_end, pause_visits;
     bool paused;
-    uint64_t slots_used;
+    bs_bytes slots_used;
     int32_t reading; /* chunks that storage is busy with */
     bs_stream_stats stats;
 } bs_stream;
 
 /* Bytes for `memory`, which must be aligned to BS_ALIGNMENT. */
-uint64_t bs_stream_bytes(const bs_stream_facts *facts);
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts);
 /* facts: copied; what it points to must outlive the stream. */
 void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
 
@@ -16802,7 +16983,7 @@ void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t st
 int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
-bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
 /* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
  * may go: it is asked for again when it is taken. */
 void bs_stream_wait(bs_stream *stream);
@@ -16819,7 +17000,7 @@ typedef struct bs_stream_chunk {
     int32_t unit, index;
     bool demanded;
     bool arrived;
-    uint64_t offset; /* of the unit's slot */
+    bs_bytes offset; /* of the unit's slot */
 } bs_stream_chunk;
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
@@ -16833,10 +17014,10 @@ bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status,
 
 /* stream_slots.c */
 /* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
-bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
+bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
-int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
-void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
+int32_t bs_slots_overlap(const bs_stream *stream, bs_bytes offset, bs_bytes bytes, int32_t after);
+void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guessed, uint64_t now);
 /* for_guess: the unit that takes the place, when it is a guess; else -1. */
 void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
@@ -16860,23 +17041,22 @@ void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
-static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
 {
-    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 131072;
-    const uint64_t wanted = share > least ? share : least;
-    return wanted < chunk_bytes ? wanted : chunk_bytes;
+    const bs_bytes share = bs_bytes_share(bs_bytes_add(unit_bytes, bs_bytes_of((uint64_t)lanes - 1)), (uint64_t)lanes);
+    return bs_bytes_min(bs_bytes_max(share, bs_bytes_of(131072)), chunk_bytes);
 }
 
 /* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
-    return (double)s->facts.units[unit].read_bytes * s->read_per_byte;
+    return (double)bs_bytes_figure(s->facts.units[unit].read_bytes) * s->read_per_byte;
 }
 
 static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 {
     const bs_stream_unit *u = &s->facts.units[unit];
-    return bs_stream_read_ns(s, unit) + (double)u->read_bytes / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
+    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
 }
 
 #endif
@@ -16931,12 +17111,12 @@ static bool slot_may_go(const bs_slot *slot)
 }
 
 /* How many units have an extent that begins before `offset`. */
-static int32_t extents_before(const bs_stream *s, uint64_t offset)
+static int32_t extents_before(const bs_stream *s, bs_bytes offset)
 {
     int32_t low = 0, high = s->n_present;
     while (low < high) {
         const int32_t middle = low + (high - low) / 2;
-        if (s->slots[s->by_offset[middle]].offset < offset)
+        if (bs_bytes_less(s->slots[s->by_offset[middle]].offset, offset))
             low = middle + 1;
         else
             high = middle;
@@ -16945,53 +17125,53 @@ static int32_t extents_before(const bs_stream *s, uint64_t offset)
 }
 
 /* Extents are looked at from the one that `offset` may lie in to the end of the place. */
-int32_t bs_slots_overlap(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t after)
+int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
 {
     int32_t next = -1;
     for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
         const int32_t u = s->by_offset[k];
         const bs_slot *slot = &s->slots[u];
-        if (slot->offset >= offset + bytes)
+        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
             break;
-        if (u > after && (next < 0 || u < next) && slot->offset < offset + bytes && offset < slot->offset + s->facts.units[u].slot_bytes)
+        if (u > after && (next < 0 || u < next) && bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
             next = u;
     }
     return next;
 }
 
 typedef struct slot_place {
-    uint64_t offset, evicted;
+    bs_bytes offset, evicted;
     double worst; /* of its victims; -infinity without any */
     bool found;
 } slot_place;
 
-static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
+static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_place *best)
 {
-    slot_place place = {offset, 0, -(double)INFINITY, true};
-    if (bytes > s->facts.slot_bytes - offset)
+    slot_place place = {offset, {0}, -(double)INFINITY, true};
+    if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         if (!slot_may_go(&s->slots[u]))
             return;
         place.worst = s->slots[u].keep > place.worst ? s->slots[u].keep : place.worst;
-        place.evicted += s->facts.units[u].slot_bytes;
+        place.evicted = bs_bytes_add(place.evicted, s->facts.units[u].slot_bytes);
     }
-    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && place.evicted < best->evicted))
+    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
         *best = place;
 }
 
-bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
+bool bs_slots_find(bs_stream *s, bs_bytes bytes, bs_bytes *offset)
 {
     const slot_keep keep = slot_policies[s->facts.desc.policy];
-    slot_place best = {0, 0, 0, false};
+    slot_place best = {{0}, {0}, 0, false};
     for (int32_t k = 0; k < s->n_present; k++)
         if (slot_may_go(&s->slots[s->present[k]]))
             s->slots[s->present[k]].keep = keep(s, s->present[k]);
-    try_place(s, 0, bytes, &best);
+    try_place(s, bs_bytes_of(0), bytes, &best);
     for (int32_t k = 0; k < s->n_present; k++) {
         const int32_t u = s->present[k];
         try_place(s, s->slots[u].offset, bytes, &best);
-        try_place(s, s->slots[u].offset + s->facts.units[u].slot_bytes, bytes, &best);
+        try_place(s, bs_bytes_add(s->slots[u].offset, s->facts.units[u].slot_bytes), bytes, &best);
     }
     *offset = best.offset;
     return best.found;
@@ -17024,7 +17204,7 @@ static int32_t present_at(const bs_stream *s, int32_t unit)
     return low;
 }
 
-static void extent_taken(bs_stream *s, int32_t unit, uint64_t offset)
+static void extent_taken(bs_stream *s, int32_t unit, bs_bytes offset)
 {
     list_insert(s->present, s->n_present, present_at(s, unit), unit);
     list_insert(s->by_offset, s->n_present, extents_before(s, offset), unit);
@@ -17047,7 +17227,8 @@ static void count_waste(bs_stream *s, int32_t unit)
     const bs_stream_unit *facts = &s->facts.units[unit];
     bs_slot *slot = &s->slots[unit];
     if (slot->guessed)
-        s->stats.bytes_wasted += facts->read_bytes * (uint64_t)slot->done / (uint64_t)facts->n_chunks;
+        s->stats.bytes_wasted =
+            bs_add_u64(s->stats.bytes_wasted, bs_bytes_figure(bs_bytes_share(bs_bytes_times(facts->read_bytes, slot->done), (uint64_t)facts->n_chunks)));
     slot->guessed = false;
 }
 
@@ -17068,12 +17249,12 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
     }
     slot->state = BS_SLOT_ABSENT;
     extent_left(s, unit);
-    s->slots_used -= s->facts.units[unit].slot_bytes;
+    s->slots_used = bs_bytes_sub(s->slots_used, s->facts.units[unit].slot_bytes);
 }
 
-void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, uint64_t now)
+void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, uint64_t now)
 {
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
@@ -17085,9 +17266,9 @@ void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, u
     slot->guess_used = slot->guess_used && !guessed;
     slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
-    s->slots_used += bytes;
-    if (s->slots_used > s->stats.resident_peak_bytes)
-        s->stats.resident_peak_bytes = s->slots_used;
+    s->slots_used = bs_bytes_add(s->slots_used, bytes);
+    if (bs_bytes_figure(s->slots_used) > s->stats.resident_peak_bytes)
+        s->stats.resident_peak_bytes = bs_bytes_figure(s->slots_used);
 }
 /* ==== end src/stream_slots.c ================================================================== */
 
@@ -17414,7 +17595,7 @@ static double waiting_for_lanes(const bs_stream *s)
     double ns = 0;
     for (int32_t i = 0; i < s->n_needed; i++) {
         const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
-        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        const double chunk = (double)bs_bytes_figure(unit->read_bytes) / unit->n_chunks * s->prepare_per_byte;
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
             ns = chunk;
     }
@@ -17439,7 +17620,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 /* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
  * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
  * out not to need would be a better victim then. */
-static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
@@ -17466,13 +17647,13 @@ typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess
 
 /* The best place for so many bytes: the same for all guesses that are tried at one time. */
 typedef struct guess_place {
-    uint64_t bytes, offset; /* bytes 0: none was looked for yet */
+    bs_bytes bytes, offset; /* bytes 0: none was looked for yet */
     bool found;
 } guess_place;
 
-static bool find_place(bs_stream *s, uint64_t bytes, guess_place *place)
+static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
 {
-    if (place->bytes != bytes)
+    if (!bs_bytes_same(place->bytes, bytes))
         place->found = bs_slots_find(s, bytes, &place->offset);
     place->bytes = bytes;
     return place->found;
@@ -17496,7 +17677,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     if (!find_place(s, bytes, place) || (!may_evict && bs_slots_overlap(s, place->offset, bytes, -1) >= 0) ||
         worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, ahead, p))
         return GUESS_NO_ROOM;
@@ -17538,7 +17719,7 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
 bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 {
     const bool pressed = is_pressed(s, now);
-    guess_place place = {0, 0, false};
+    guess_place place = {{0}, {0}, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
@@ -17595,9 +17776,9 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
-uint64_t bs_stream_bytes(const bs_stream_facts *facts)
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -17605,8 +17786,8 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    bs_carver c = {memory, 0};
-    memset(memory, 0, (size_t)bs_stream_bytes(facts));
+    bs_carver c = {memory, {0}};
+    memset(memory, 0, (size_t)bs_bytes_figure(bs_stream_bytes(facts)));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
     carve_stream(&c, facts, s);
@@ -17757,7 +17938,7 @@ int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
     return strength;
 }
 
-bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
+bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *failed)
 {
     bs_slot *slot = &s->slots[unit];
     *failed = slot->needed ? slot->failed : BS_OK;
@@ -17796,7 +17977,7 @@ void bs_stream_wait(bs_stream *s)
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -17862,7 +18043,7 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -17922,7 +18103,7 @@ void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uin
 {
     chunk->arrived = true;
     s->reading--;
-    s->stats.bytes_read += bytes;
+    s->stats.bytes_read = bs_add_u64(s->stats.bytes_read, bytes);
     s->stats.read_ns += ns;
     measure(&s->read_per_byte, bytes, ns);
     measure_delay(s, chunk, ns, now);
@@ -17965,7 +18146,8 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 typedef struct replay_lane {
     bool busy;
     bs_stream_chunk chunk;
-    uint64_t start, arrives, done, bytes;
+    uint64_t start, arrives, done;
+    bs_bytes bytes;
 } replay_lane;
 
 typedef struct replay {
@@ -17986,21 +18168,23 @@ typedef struct replay {
 
 /* ------------------------------------------------------------------------------------------------- reading */
 
-static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
+/* The first chunks have a byte more where it does not come out even. */
+static bs_bytes chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
 {
-    const uint64_t bytes = r->units[unit].read_bytes, chunks = (uint64_t)r->units[unit].n_chunks;
-    return bytes / chunks + ((uint64_t)index < bytes % chunks);
+    const uint64_t bytes = bs_bytes_figure(r->units[unit].read_bytes), chunks = (uint64_t)r->units[unit].n_chunks;
+    const bs_bytes share = bs_bytes_share(r->units[unit].read_bytes, chunks);
+    return bs_bytes_add(share, bs_bytes_of((uint64_t)index < bytes % chunks));
 }
 
 /* Times saturate: a profile may say anything, and a clock that wraps goes back. */
 static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
 
-static uint64_t device_ns(const replay *r, uint64_t bytes)
+static uint64_t device_ns(const replay *r, bs_bytes bytes)
 {
-    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bytes * 1e9 / (double)r->desc->bytes_per_second));
+    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bs_bytes_figure(bytes) * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return whole_ns((double)bytes * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, bs_bytes bytes) { return whole_ns((double)bs_bytes_figure(bytes) * r->desc->prepare_ns_per_byte); }
 
 static void fill_lanes(replay *r)
 {
@@ -18035,10 +18219,10 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
     r->now = when > r->now ? when : r->now;
     if (!lane->chunk.arrived) {
-        bs_stream_arrived(&r->stream, &lane->chunk, lane->bytes, lane->arrives - lane->start, r->now);
+        bs_stream_arrived(&r->stream, &lane->chunk, bs_bytes_figure(lane->bytes), lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->arrives, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, bs_bytes_figure(lane->bytes), lane->done - lane->arrives, r->now);
     }
     fill_lanes(r);
 }
@@ -18061,7 +18245,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
         for (int32_t i = 0; i < v->n_uses; i++) {
-            uint64_t offset;
+            bs_bytes offset;
             bs_status failed;
             if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
                 if (r->stream.stalling)
@@ -18117,7 +18301,8 @@ typedef struct replay_oracle {
     int32_t missing; /* everything needed before it is resident or being read */
     int32_t loading; /* unit, -1 none */
     bool computing;
-    uint64_t now, computed, loaded, used, bytes;
+    uint64_t now, computed, loaded;
+    bs_bytes used, bytes;
 } replay_oracle;
 
 static void first_positions(replay *r)
@@ -18143,9 +18328,9 @@ static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
 }
 
 /* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is computed. */
-static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
+static bool oracle_room(replay *r, replay_oracle *o, bs_bytes bytes)
 {
-    while (o->used + bytes > r->stream.facts.slot_bytes) {
+    while (bs_bytes_less(r->stream.facts.slot_bytes, bs_bytes_add(o->used, bytes))) {
         int32_t last = -1;
         for (int32_t u = 0; u < r->trace->n_units; u++)
             if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) && (last < 0 || r->future[u] > r->future[last]))
@@ -18153,7 +18338,7 @@ static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
         if (last < 0 || r->future[last] <= o->missing)
             return false;
         r->resident[last] = false;
-        o->used -= r->units[last].slot_bytes;
+        o->used = bs_bytes_sub(o->used, r->units[last].slot_bytes);
     }
     return true;
 }
@@ -18164,8 +18349,8 @@ static void oracle_read(replay *r, replay_oracle *o)
     if (u < 0 || !oracle_room(r, o, r->units[u].slot_bytes))
         return;
     o->loading = u;
-    o->used += r->units[u].slot_bytes;
-    o->bytes += r->units[u].read_bytes;
+    o->used = bs_bytes_add(o->used, r->units[u].slot_bytes);
+    o->bytes = bs_bytes_add(o->bytes, r->units[u].read_bytes);
     o->loaded = o->now;
     for (int32_t c = 0; c < r->units[u].n_chunks; c++)
         o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
@@ -18191,9 +18376,9 @@ static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
     o->computing = true;
 }
 
-static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, uint64_t *bytes)
+static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, bs_bytes *bytes)
 {
-    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, 0, 0};
+    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, {0}, {0}};
     memset(r->resident, 0, (size_t)r->trace->n_units * sizeof *r->resident);
     first_positions(r);
     while (o.at < r->trace->n_uses) {
@@ -18228,11 +18413,11 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
     }
     result->oracle_ns = UINT64_MAX;
     for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2; horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
-        uint64_t bytes = 0;
+        bs_bytes bytes = bs_bytes_of(0);
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
             result->oracle_ns = bs_add_u64(ns, tail);
-            result->oracle_bytes = bytes;
+            result->oracle_bytes = bs_bytes_figure(bytes);
         }
     }
 }
@@ -18277,12 +18462,12 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
     return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
 }
 
-static uint64_t least_slots(const bs_trace *t)
+static bs_bytes least_slots(const bs_trace *t)
 {
-    uint64_t least = 0;
+    bs_bytes least = bs_bytes_of(0);
     for (int32_t u = 0; u < t->n_units; u++)
-        least = t->units[u].slot_bytes > least ? t->units[u].slot_bytes : least;
-    return bs_align_u64(least);
+        least = bs_bytes_max(least, bs_bytes_of(t->units[u].slot_bytes));
+    return bs_bytes_align(least);
 }
 
 static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
@@ -18297,10 +18482,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
                        REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
-    if (d->slot_bytes < least_slots(t)) {
-        const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
-        return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
-    }
+    if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
+        return bs_fail_room(error, "slots", d->slot_bytes, least_slots(t), "the largest unit");
     return BS_OK;
 }
 
@@ -18308,47 +18491,55 @@ static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
     for (int32_t u = 0; u < t->n_units; u++) {
-        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
-        const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
-        r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
-        r->units[u].read_bytes = t->units[u].read_bytes;
+        const bs_bytes bytes = bs_bytes_of(t->units[u].read_bytes);
+        const uint64_t chunk = bs_bytes_figure(bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
+        const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
+        r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(t->units[u].slot_bytes));
+        r->units[u].read_bytes = bytes;
         r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
     }
     const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, r->units, t->stages, t->stage_units,
-                                   r->desc->slot_bytes, r->desc->stream, false};
+                                   bs_bytes_of(r->desc->slot_bytes), r->desc->stream, false};
     return facts;
 }
 
-static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return bs_arena_take(a, (size_t)bs_mul_u64(count ? count : 1, bytes)); }
+static void *replay_take(bs_arena *a, int32_t count, size_t each) { return bs_take(a, bs_bytes_array(count ? count : 1, each)); }
 
 /* What replay_carve takes. */
+static bs_bytes replay_bytes(const bs_trace *t)
+{
+    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, {0}, {0, 0, 0}, false};
+    const int32_t uses = t->n_uses ? t->n_uses : 1;
+    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
+    bs_bytes bytes = bs_bytes_align(bs_stream_bytes(&facts));
+    bs_bytes_place(&bytes, 1, sizeof(replay));
+    bs_bytes_place(&bytes, uses, sizeof(int32_t));
+    bs_bytes_place(&bytes, uses, sizeof(uint64_t));
+    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
+        bs_bytes_place(&bytes, t->n_units, unit_arrays[i]);
+    return bytes;
+}
+
 size_t bs_replay_bytes(const bs_trace *t)
 {
-    if (!t || !trace_is_sound(t, NULL))
-        return 0;
-    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
-    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
-    const uint64_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
-    uint64_t bytes = bs_align_u64(sizeof(replay)) + bs_align_u64(uses * sizeof(int32_t)) + bs_align_u64(uses * sizeof(uint64_t)) + bs_align_u64(bs_stream_bytes(&facts));
-    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
-        bytes = bs_add_u64(bytes, bs_align_u64(units * unit_arrays[i]));
-    return (size_t)bytes;
+    size_t bytes = 0;
+    return t && trace_is_sound(t, NULL) && bs_bytes_fit(replay_bytes(t), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
 {
-    const uint64_t units = (uint64_t)r->trace->n_units;
+    const int32_t units = r->trace->n_units;
     r->units = replay_take(a, units, sizeof *r->units);
-    r->next_position = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->next_position);
+    r->next_position = replay_take(a, r->trace->n_uses, sizeof *r->next_position);
     r->future = replay_take(a, units, sizeof *r->future);
     r->wanted = replay_take(a, units, sizeof *r->wanted);
     r->ready_at = replay_take(a, units, sizeof *r->ready_at);
-    r->before = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->before);
+    r->before = replay_take(a, r->trace->n_uses, sizeof *r->before);
     r->resident = replay_take(a, units, sizeof *r->resident);
     if (!r->units || !r->next_position || !r->future || !r->wanted || !r->ready_at || !r->before || !r->resident)
         return false;
     const bs_stream_facts facts = replay_facts(r);
-    *memory = replay_take(a, 1, bs_stream_bytes(&facts));
+    *memory = bs_take(a, bs_stream_bytes(&facts));
     if (*memory)
         bs_stream_init(&r->stream, &facts, *memory);
     return *memory != NULL;
@@ -18380,7 +18571,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     }
     if (!r || !replay_carve(r, workspace, &memory)) {
         workspace->used = mark;
-        return bs_fail_arena(error, workspace, bs_replay_bytes(trace), "a replay");
+        return bs_fail_arena(error, workspace, replay_bytes(trace), "a replay");
     }
     memset(result, 0, sizeof *result);
     oracle(r, r->before, result);
@@ -18428,8 +18619,8 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    uint64_t offset;
-    uint64_t row_bytes;
+    bs_bytes offset;
+    bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
 } bs_value_plan;
 
@@ -18463,7 +18654,7 @@ typedef struct bs_part {
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
     int32_t place;        /* in region_parts */
-    uint64_t scratch_bytes;
+    bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
 
@@ -18490,11 +18681,11 @@ typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
     int32_t n_nodes, n_tensors;
-    uint64_t prepared_bytes;
+    bs_bytes prepared_bytes;
 } bs_plan_unit;
 
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
-#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
 /* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
  * that starts last is what a thread waits for. */
@@ -18514,9 +18705,9 @@ struct bs_plan {
     int32_t most_parts;       /* of a region */
     int32_t most_stage_units; /* of a stage */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
-    uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
-    uint64_t kernel_scratch_bytes, kernel_scratch_offset;
-    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
+    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
+    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -18531,8 +18722,8 @@ struct bs_plan {
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
-    uint64_t slot_bytes, all_unit_bytes, largest_unit_bytes;
-    uint64_t chunk_bytes, lane_bytes; /* of one lane's staging */
+    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
+    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
@@ -18558,22 +18749,22 @@ static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_n
 static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
 /* Bytes of their workspaces, only while planning. Every pass has it to itself. */
-uint64_t bs_plan_live_workspace(const bs_graph *graph);
-uint64_t bs_plan_fuse_workspace(const bs_graph *graph);
-uint64_t bs_plan_units_workspace(const bs_graph *graph);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);
-uint64_t bs_plan_stages_workspace(const bs_graph *graph);
-uint64_t bs_plan_memory_workspace(const bs_graph *graph);
+bs_bytes bs_plan_live_workspace(const bs_graph *graph);
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
-    uint64_t bytes, offset;
+    bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
 /* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
  * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
-uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace);
-uint64_t bs_place_workspace(int32_t count);
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+bs_bytes bs_place_workspace(int32_t count);
 
 /* Helpers of several stages. */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -18586,7 +18777,7 @@ static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units >
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
-uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
@@ -18754,7 +18945,7 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
  * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
@@ -19202,9 +19393,9 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-uint64_t bs_plan_live_workspace(const bs_graph *graph)
+bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
-    return bs_align_u64((3 * (uint64_t)graph->n_nodes + (uint64_t)graph->n_routers) * sizeof(int32_t));
+    return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
 }
 
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
@@ -19259,16 +19450,16 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
            count_tensors(p->graph, node) > 0;
 }
 
-uint64_t bs_plan_units_workspace(const bs_graph *graph)
+bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(((uint64_t)graph->n_domains + (uint64_t)graph->n_blocks) * sizeof(int32_t));
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
 }
 
 void bs_plan_units(bs_plan *p, void *workspace)
 {
     const bs_graph *g = p->graph;
     int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
-    memset(workspace, 0, (size_t)bs_plan_units_workspace(g));
+    memset(workspace, 0, (size_t)bs_bytes_figure(bs_plan_units_workspace(g)));
     p->n_units = 1;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         if (!bs_plan_node_streams(p, n))
@@ -19394,20 +19585,17 @@ static void part_units(bs_plan *p)
 /* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
 static void size_lanes(bs_plan *p)
 {
-    uint64_t largest = 0;
-    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        const uint64_t bytes = p->nodes[n].unit ? bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]) : 0;
-        largest = bytes > largest ? bytes : largest;
-    }
-    p->chunk_bytes = (uint64_t)bs_or_default(p->desc.chunk_bytes, 262144);
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
-    const uint64_t piece = largest > p->chunk_bytes ? largest : p->chunk_bytes;
-    p->lane_bytes = (bs_add_u64(piece, 5 * BS_PAGE_BYTES - 1)) & ~(uint64_t)(BS_PAGE_BYTES - 1);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
 }
 
-uint64_t bs_plan_stages_workspace(const bs_graph *graph)
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(((uint64_t)graph->n_nodes + (uint64_t)graph->n_domains + (uint64_t)graph->n_blocks + 1) * sizeof(int32_t));
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
 }
 
 bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
@@ -19416,26 +19604,24 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
     int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
-        const uint64_t bytes = p->units[u].prepared_bytes;
-        p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        largest = bytes > p->largest_unit_bytes ? u : largest;
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
         p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
     s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
-    memset(workspace, 0, (size_t)bs_plan_stages_workspace(p->graph));
+    memset(workspace, 0, (size_t)bs_bytes_figure(bs_plan_stages_workspace(p->graph)));
     part_units(p);
     find_regions(&s);
     find_stages(&s);
-    p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
-    if (p->slot_bytes < p->largest_unit_bytes) {
-        const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
         return false;
     }
-    p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
     size_lanes(p);
     return true;
 }
@@ -19444,7 +19630,8 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
 
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 {
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, plan->slot_bytes, plan->largest_unit_bytes, plan->all_unit_bytes};
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+                              bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
 
@@ -19458,7 +19645,7 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
     snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
     facts->router = u->domain ? domain->router : 0;
     facts->path = u->domain ? domain->path : -1;
-    facts->slot_bytes = u->prepared_bytes;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
     return BS_OK;
 }
 
@@ -19612,9 +19799,9 @@ static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
     count_reads(f, n, 1);
 }
 
-uint64_t bs_plan_fuse_workspace(const bs_graph *graph)
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
 {
-    return bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
+    return bs_bytes_align(bs_bytes_array(graph->n_values, sizeof(int32_t)));
 }
 
 void bs_plan_fuse(bs_plan *plan, void *workspace)
@@ -20750,14 +20937,13 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
 }
 
-uint64_t bs_plan_lower_workspace(const bs_graph *graph)
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
 {
     bs_lower_pass l;
-    bs_carver pass = {NULL, 0};
+    bs_carver pass = {NULL, {0}};
     memset(&l, 0, sizeof l);
     carve_lower(&pass, &l, graph);
-    const uint64_t sorting = bs_align_u64(2 * (uint64_t)bs_plan_most_instrs(graph) * sizeof(int32_t));
-    return pass.used > sorting ? pass.used : sorting;
+    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
 }
 
 static bool ends_a_run(const bs_node *node)
@@ -20768,11 +20954,11 @@ static bool ends_a_run(const bs_node *node)
 void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
-    bs_carver c = {workspace, 0};
+    bs_carver c = {workspace, {0}};
     bs_lower_pass pass, *l = &pass;
     memset(l, 0, sizeof *l);
     carve_lower(&c, l, g);
-    memset(workspace, 0, (size_t)c.used);
+    memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
     l->plan = plan;
     l->g = g;
     for (int32_t d = 0; d < g->n_domains; d++)
@@ -20796,9 +20982,17 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
 /* ==== begin src/plan_lives.c ================================================================== */
 /* plan_lives.c - lives to offsets: what is alive at the same time never shares bytes.
  *
- * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets.
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets. With
+ * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
+ * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
+ * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
+ * orders. The best of these ways counts. test_planner.c holds it within 1.1 of the largest sum alive at once; only where a
+ * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
  * Relies on plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 /* #include "plan.h" */
+
+#define EXACT_ALIVE 1024
+#define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
 
 typedef struct place_pass {
     bs_life *lives;
@@ -20806,9 +21000,17 @@ typedef struct place_pass {
     int32_t *by_start; /* [count] in the order in which they begin */
     int32_t *rank;     /* [count] where each stands there */
     int32_t *by_size;  /* [count] the largest first */
+    int32_t *by_birth, *by_death; /* [count] in the order of a sweep */
     int32_t *met;      /* [count] a heap of placed lives that overlap in time, the lowest first */
     int32_t *ends;     /* [2 * leaves] a tree over by_start: when the last one below ends, of those that are placed */
     int32_t leaves;
+    /* for a sweep; only when there are more than EXACT_ALIVE lives */
+    bool backwards;
+    int32_t large;     /* so many of by_size come on top of the others */
+    int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
+    bs_bytes *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    int32_t *above, *below, *left, *right; /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
+    int32_t root, last; /* of the tree; in memory */
 } place_pass;
 
 static bool begins_before(const void *user, int32_t a, int32_t b)
@@ -20820,7 +21022,7 @@ static bool begins_before(const void *user, int32_t a, int32_t b)
 static bool is_larger(const void *user, int32_t a, int32_t b)
 {
     const bs_life *lives = user;
-    return lives[a].bytes > lives[b].bytes;
+    return bs_bytes_less(lives[b].bytes, lives[a].bytes);
 }
 
 /* ------------------------------------------------------------------------------------- who is met in time */
@@ -20854,9 +21056,9 @@ static void heap_down(place_pass *p, int32_t at, int32_t count)
 {
     const int32_t life = p->met[at];
     for (int32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && p->lives[p->met[child + 1]].offset < p->lives[p->met[child]].offset)
+        if (child + 1 < count && bs_bytes_less(p->lives[p->met[child + 1]].offset, p->lives[p->met[child]].offset))
             child++;
-        if (p->lives[p->met[child]].offset >= p->lives[life].offset)
+        if (!bs_bytes_less(p->lives[p->met[child]].offset, p->lives[life].offset))
             break;
         p->met[at] = p->met[child];
     }
@@ -20873,79 +21075,348 @@ static int32_t find_met(place_pass *p, const bs_life *life)
     return count;
 }
 
-/* From below: past every one that leaves no gap. */
-static uint64_t lowest_gap(place_pass *p, const bs_life *life)
+static bs_bytes end_of(const place_pass *p, int32_t life)
 {
-    uint64_t offset = 0;
+    return life == p->count ? bs_bytes_of(0) : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
+}
+
+/* The lowest from `offset` on: past every one that leaves no gap. */
+static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
+{
     for (int32_t count = find_met(p, life); count > 0; count--) {
         const bs_life *other = &p->lives[p->met[0]];
-        if (other->offset >= bs_add_u64(offset, life->bytes))
+        if (!bs_bytes_less(other->offset, bs_bytes_add(offset, life->bytes)))
             break;
-        const uint64_t end = bs_align_u64(bs_add_u64(other->offset, other->bytes));
-        offset = offset > end ? offset : end;
+        offset = bs_bytes_max(offset, end_of(p, p->met[0]));
         p->met[0] = p->met[count - 1];
         heap_down(p, 0, count - 1);
     }
     return offset;
 }
 
+/* ---------------------------------------------------------------------------------------------------- gaps */
+
+/* The gap over a life is known by it. They are in a treap, by size and then from below; where sizes are too many to tell them
+ * apart, by number. */
+static bs_bytes gap_of(const place_pass *p, int32_t life) { return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life)); }
+
+static bool gap_before(const place_pass *p, int32_t a, int32_t b)
+{
+    const bs_bytes x = gap_of(p, a), y = gap_of(p, b), low = end_of(p, a), high = end_of(p, b);
+    return !bs_bytes_same(x, y) ? bs_bytes_less(x, y) : !bs_bytes_same(low, high) ? bs_bytes_less(low, high) : a < b;
+}
+
+/* As good as random, and the same every time. */
+static uint32_t gap_weight(int32_t life)
+{
+    uint32_t x = (uint32_t)life * 0x9E3779B1u;
+    x = (x ^ (x >> 15)) * 0x85EBCA77u;
+    return x ^ (x >> 13);
+}
+
+static void gap_insert(place_pass *p, int32_t life)
+{
+    int32_t *link = &p->root;
+    while (*link >= 0 && gap_weight(*link) >= gap_weight(life))
+        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
+    int32_t *less = &p->left[life], *more = &p->right[life];
+    for (int32_t at = *link; at >= 0;) {
+        if (gap_before(p, at, life)) {
+            *less = at;
+            less = &p->right[at];
+            at = *less;
+        } else {
+            *more = at;
+            more = &p->left[at];
+            at = *more;
+        }
+    }
+    *less = *more = -1;
+    *link = life;
+}
+
+static void gap_remove(place_pass *p, int32_t life)
+{
+    int32_t *link = &p->root;
+    while (*link != life)
+        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
+    int32_t a = p->left[life], b = p->right[life];
+    while (a >= 0 && b >= 0) {
+        if (gap_weight(a) >= gap_weight(b)) {
+            *link = a;
+            link = &p->right[a];
+            a = *link;
+        } else {
+            *link = b;
+            link = &p->left[b];
+            b = *link;
+        }
+    }
+    *link = a >= 0 ? a : b;
+}
+
+/* The life under the smallest gap of `bytes` at least; -1: there is none. */
+static int32_t gap_find(const place_pass *p, bs_bytes bytes)
+{
+    int32_t best = -1;
+    for (int32_t at = p->root; at >= 0;) {
+        const bool holds = !bs_bytes_less(gap_of(p, at), bytes);
+        best = holds ? at : best;
+        at = holds ? p->left[at] : p->right[at];
+    }
+    return best;
+}
+
+static void take_room(place_pass *p, int32_t life)
+{
+    int32_t under = gap_find(p, bs_bytes_align(p->lives[life].bytes));
+    const bool inside = under >= 0;
+    under = inside ? under : p->last;
+    if (inside)
+        gap_remove(p, under);
+    p->lives[life].offset = end_of(p, under);
+    p->below[life] = under;
+    p->above[life] = p->above[under];
+    p->above[under] = life;
+    if (!inside) {
+        p->last = life;
+        return;
+    }
+    p->below[p->above[life]] = life;
+    if (bs_bytes_any(gap_of(p, life)))
+        gap_insert(p, life);
+}
+
+static void give_room(place_pass *p, int32_t life)
+{
+    const int32_t under = p->below[life], over = p->above[life];
+    if (bs_bytes_any(gap_of(p, under)))
+        gap_remove(p, under);
+    if (life == p->last) {
+        p->last = under;
+        return;
+    }
+    if (bs_bytes_any(gap_of(p, life)))
+        gap_remove(p, life);
+    p->above[under] = over;
+    p->below[over] = under;
+    gap_insert(p, under);
+}
+
+/* --------------------------------------------------------------------------------------------------- sweeps */
+
+static int32_t birth(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].last : p->lives[life].first; }
+static int32_t death(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].first : p->lives[life].last; }
+
+/* What lives longer goes first. */
+static bool is_born_before(const void *user, int32_t a, int32_t b)
+{
+    const place_pass *p = user;
+    const int32_t x = birth(p, a), y = birth(p, b);
+    return x != y ? x < y : death(p, a) > death(p, b);
+}
+
+static bool dies_before(const void *user, int32_t a, int32_t b) { return death(user, a) < death(user, b); }
+
+static bool is_swept(const place_pass *p, int32_t life) { return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large; }
+
+/* Places all but the large ones and those without bytes; p->level tells how far they reach. */
+static bs_bytes sweep(place_pass *p)
+{
+    bs_bytes total = bs_bytes_of(0);
+    int32_t dead = 0;
+    p->root = -1;
+    p->last = p->count;
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t life = p->by_birth[i];
+        for (; death(p, p->by_death[dead]) < birth(p, life); dead++)
+            if (is_swept(p, p->by_death[dead]))
+                give_room(p, p->by_death[dead]);
+        if (is_swept(p, life))
+            take_room(p, life);
+        p->birth_rank[life] = i;
+        p->level[p->leaves + i] = end_of(p, p->last);
+        total = bs_bytes_max(total, end_of(p, p->last));
+    }
+    for (int32_t i = p->leaves - 1; i >= 1; i--)
+        p->level[i] = bs_bytes_max(p->level[2 * i], p->level[2 * i + 1]);
+    return total;
+}
+
+/* How far the swept ones reach while a life lasts. */
+static bs_bytes level_of(const place_pass *p, int32_t life)
+{
+    int32_t low = p->birth_rank[life], high = p->count; /* the last that is born before it dies */
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (birth(p, p->by_birth[middle]) <= death(p, life))
+            low = middle;
+        else
+            high = middle;
+    }
+    bs_bytes most = bs_bytes_of(0);
+    for (int32_t a = p->leaves + p->birth_rank[life], b = p->leaves + low; a <= b; a = (a + 1) / 2, b = (b - 1) / 2) {
+        most = bs_bytes_max(most, p->level[a]);
+        most = bs_bytes_max(most, p->level[b]);
+    }
+    return most;
+}
+
 /* ------------------------------------------------------------------------------------------------ placing */
 
-static uint64_t place_by_size(place_pass *p)
+/* Places lives in that order, above what is swept or from the bottom. */
+static bs_bytes place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
 {
-    uint64_t total = 0;
+    bs_bytes total = bs_bytes_of(0);
     for (int32_t i = 0; i < 2 * p->leaves; i++)
         p->ends[i] = INT32_MIN;
-    for (int32_t i = 0; i < p->count; i++)
-        p->by_size[i] = i;
-    bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
-    for (int32_t i = 0; i < p->count; i++) {
-        bs_life *life = &p->lives[p->by_size[i]];
-        life->offset = 0;
-        if (life->bytes == 0)
+    for (int32_t i = 0; i < count; i++) {
+        bs_life *life = &p->lives[order[i]];
+        life->offset = bs_bytes_of(0);
+        if (!bs_bytes_any(life->bytes))
             continue;
-        life->offset = lowest_gap(p, life);
-        met_insert(p, p->by_size[i]);
-        const uint64_t end = bs_add_u64(life->offset, life->bytes);
-        total = total > end ? total : end;
+        life->offset = lowest_gap(p, life, above ? level_of(p, order[i]) : bs_bytes_of(0));
+        met_insert(p, order[i]);
+        total = bs_bytes_max(total, end_of(p, order[i]));
     }
-    return bs_align_u64(total);
+    return total;
+}
+
+static bool is_born_earlier(const void *user, int32_t a, int32_t b)
+{
+    const place_pass *p = user;
+    return p->birth_rank[a] < p->birth_rank[b];
+}
+
+static bool takes_more(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *x = &((const bs_life *)user)[a], *y = &((const bs_life *)user)[b];
+    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) > (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
+}
+
+#define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
+
+static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
+{
+    p->backwards = way & 1;
+    p->large = way < 2 ? 0 : large;
+    bs_sort(p->by_birth, p->met, p->count, is_born_before, p);
+    bs_sort(p->by_death, p->met, p->count, dies_before, p);
+    const bs_bytes swept = sweep(p);
+    int32_t *order = p->left; /* the tree of gaps has been */
+    memcpy(order, p->by_size, (size_t)p->large * sizeof *order);
+    if (way / 2 == 2)
+        bs_sort(order, p->right, p->large, is_born_earlier, p);
+    if (way / 2 == 3)
+        bs_sort(order, p->right, p->large, takes_more, p->lives);
+    return bs_bytes_max(swept, place_greedily(p, order, p->large, true));
+}
+
+/* How many of the largest are alive together at most, of `large` of them. */
+static int32_t most_alive_of(const place_pass *p, int32_t large)
+{
+    int32_t alive = 0, most = 0, dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t life = p->by_start[i];
+        for (; p->lives[p->by_death[dead]].last < p->lives[life].first; dead++)
+            alive -= p->size_rank[p->by_death[dead]] < large;
+        alive += p->size_rank[life] < large;
+        most = bs_max_i32(most, alive);
+    }
+    return most;
+}
+
+static int32_t count_large(const place_pass *p)
+{
+    int32_t low = 0, high = p->count;
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (most_alive_of(p, middle) <= LARGE_ALIVE)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bs_bytes place_best(place_pass *p)
+{
+    const int32_t large = count_large(p);
+    int32_t best = 0;
+    bs_bytes least = bs_bytes_of(BS_BYTES_TOO_MANY), total = least;
+    for (int32_t way = 0; way < WAYS; way++) {
+        total = place_swept(p, way, large);
+        best = bs_bytes_less(total, least) ? way : best;
+        least = bs_bytes_min(total, least);
+    }
+    return best == WAYS - 1 ? total : place_swept(p, best, large);
 }
 
 static void carve_place(bs_carver *c, place_pass *p, int32_t count)
 {
-    const uint64_t n = (uint64_t)count;
+    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0, word = sizeof(int32_t);
     p->count = count;
     p->leaves = 1;
     while (p->leaves < count)
         p->leaves *= 2;
-    p->by_start = bs_carve(c, n, sizeof *p->by_start);
-    p->rank = bs_carve(c, n, sizeof *p->rank);
-    p->by_size = bs_carve(c, n, sizeof *p->by_size);
-    p->met = bs_carve(c, n, sizeof *p->met);
-    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, sizeof *p->ends);
+    p->by_start = bs_carve(c, n, word);
+    p->rank = bs_carve(c, n, word);
+    p->by_size = bs_carve(c, n, word);
+    p->met = bs_carve(c, n, word);
+    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, word);
+    p->by_birth = bs_carve(c, swept, word);
+    p->by_death = bs_carve(c, swept, word);
+    p->size_rank = bs_carve(c, swept, word);
+    p->birth_rank = bs_carve(c, swept, word);
+    p->above = bs_carve(c, swept, word);
+    p->below = bs_carve(c, swept, word);
+    p->left = bs_carve(c, swept, word);
+    p->right = bs_carve(c, swept, word);
+    p->level = bs_carve(c, swept ? 2 * (uint64_t)p->leaves : 0, sizeof *p->level);
 }
 
-uint64_t bs_place_workspace(int32_t count)
+bs_bytes bs_place_workspace(int32_t count)
 {
     place_pass p;
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     carve_place(&c, &p, count);
     return c.used;
 }
 
-uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace)
+static void sort_lives(place_pass *p)
+{
+    for (int32_t i = 0; i < p->count; i++)
+        p->by_start[i] = p->by_size[i] = i;
+    bs_sort(p->by_start, p->met, p->count, begins_before, p->lives);
+    bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
+    for (int32_t i = 0; i < p->count; i++)
+        p->rank[p->by_start[i]] = i;
+}
+
+static bool many_are_alive(place_pass *p)
+{
+    if (p->count <= EXACT_ALIVE)
+        return false;
+    p->backwards = false;
+    for (int32_t i = 0; i < p->count; i++) {
+        p->by_birth[i] = p->by_death[i] = i;
+        p->size_rank[p->by_size[i]] = i;
+    }
+    bs_sort(p->by_death, p->met, p->count, dies_before, p);
+    return most_alive_of(p, p->count) > EXACT_ALIVE;
+}
+
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
 {
     place_pass p;
-    bs_carver c = {workspace, 0};
+    bs_carver c = {workspace, {0}};
+    memset(&p, 0, sizeof p);
     carve_place(&c, &p, count);
     p.lives = lives;
+    sort_lives(&p);
     for (int32_t i = 0; i < count; i++)
-        p.by_start[i] = i;
-    bs_sort(p.by_start, p.met, count, begins_before, lives);
-    for (int32_t r = 0; r < count; r++)
-        p.rank[p.by_start[r]] = r;
-    return place_by_size(&p);
+        lives[i].offset = bs_bytes_of(0);
+    return many_are_alive(&p) ? place_best(&p) : place_greedily(&p, p.by_size, count, false);
 }
 /* ==== end src/plan_lives.c ==================================================================== */
 
@@ -20972,19 +21443,18 @@ typedef struct memory_pass {
 
 /* -------------------------------------------------------------------------------------------------- sizes */
 
-static uint64_t row_bytes(const bs_plan *p, int32_t value)
+static bs_bytes row_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    uint64_t elements = 1;
-    for (int32_t i = 0; i < v->rank; i++)
-        elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
+    bs_bytes elements = bs_value_elements(p->graph, v);
     if (v->rank == 3) {
         int64_t h, w;
         const int64_t margin = p->values[value].margin;
         bs_plan_core(p, v, &h, &w);
-        elements = bs_mul_u64(bs_mul_u64((uint64_t)bs_dim_max(p->graph, v->dims[0]), (uint64_t)(h + 2 * margin)), (uint64_t)(w + 2 * margin));
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
     }
-    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(bs_plan_stored(p, value))));
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
 }
 
 static int64_t storage_rows(const bs_plan *p, int32_t value)
@@ -21134,26 +21604,26 @@ static void find_members(memory_pass *m)
 }
 
 /* scope: -1 the transient arena, else a part's scratch. */
-static uint64_t place_scope(memory_pass *m, int32_t scope)
+static bs_bytes place_scope(memory_pass *m, int32_t scope)
 {
     bs_plan *p = m->plan;
     const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
     int32_t count = 0;
     for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
         const bs_value_plan *plan = &p->values[m->members[i]];
-        const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
+        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
         const bool fresh = plan->slab == m->members[i];
         if (fresh) {
             m->life_of[plan->slab] = count;
-            m->lives[count++] = (bs_life){bytes, 0, plan->first, plan->last};
+            m->lives[count++] = (bs_life){bytes, {0}, plan->first, plan->last};
             continue;
         }
         bs_life *life = &m->lives[m->life_of[plan->slab]];
         life->first = bs_min_i32(life->first, plan->first);
         life->last = bs_max_i32(life->last, plan->last);
-        life->bytes = life->bytes > bytes ? life->bytes : bytes;
+        life->bytes = bs_bytes_max(life->bytes, bytes);
     }
-    const uint64_t total = bs_place_lives(m->lives, count, m->place);
+    const bs_bytes total = bs_place_lives(m->lives, count, m->place);
     for (int32_t i = begin; i < end; i++)
         p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
     return total;
@@ -21165,8 +21635,7 @@ static void widen_slabs(bs_plan *p)
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
-            const uint64_t widest = plan->row_bytes > slab->row_bytes ? plan->row_bytes : slab->row_bytes;
-            plan->row_bytes = slab->row_bytes = widest;
+            plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
         }
 }
 
@@ -21174,31 +21643,31 @@ int32_t bs_plan_too_large(const bs_plan *p)
 {
     for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
         const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (p->parts[k].scratch_bytes > p->shared_bytes && !p->domains[top].streams)
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
             return top;
     }
     return 0;
 }
 
 /* Rows of a tile, as wide as they will be stored. */
-static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
-    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
 }
 
 bool bs_plan_is_wide(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const uint64_t most = p->shared_bytes / 2;
+    const bs_bytes most = bs_bytes_share(p->shared_bytes, 2);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool wide = false;
     for (int32_t i = 0; i < n_in; i++)
-        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && bs_bytes_less(most, tile_bytes(p, in[i])));
     for (int32_t i = 0; i < node->n_out; i++)
-        wide = wide || tile_bytes(p, node->first_out + i) > most;
+        wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
     return wide;
 }
 
@@ -21230,13 +21699,13 @@ static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
     m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
     m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
     m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
-    m->place = bs_carve(c, bs_place_workspace(g->n_values), 1);
+    m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
 }
 
-uint64_t bs_plan_memory_workspace(const bs_graph *graph)
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
 {
     memory_pass m = {0};
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     carve_memory(&c, &m, graph);
     return c.used;
 }
@@ -21245,7 +21714,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t values = plan->graph->n_values;
     memory_pass m = {.plan = plan};
-    bs_carver c = {workspace, 0};
+    bs_carver c = {workspace, {0}};
     carve_memory(&c, &m, plan->graph);
     find_lifetimes(&m);
     assign_slabs(&m);
@@ -21259,19 +21728,20 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     widen_slabs(plan);
     find_members(&m);
     plan->transient_bytes = place_scope(&m, -1);
-    plan->kernel_scratch_offset = 0;
+    plan->kernel_scratch_offset = bs_bytes_of(0);
     for (int32_t k = 0; k < plan->n_parts; k++) {
         plan->parts[k].scratch_bytes = place_scope(&m, k);
-        if (plan->parts[k].scratch_bytes > plan->kernel_scratch_offset)
-            plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
+        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
     }
-    plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
-    const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
-    if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
+    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
+    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
         return bs_refuse(
             error, BS_ERROR_LIMIT,
             "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
+            (unsigned long long)bs_bytes_figure(weights));
     return true;
 }
 /* ==== end src/plan_memory.c =================================================================== */
@@ -21286,7 +21756,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
+    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
         at_stage_units, at_workspace, bytes;
     int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
@@ -21297,19 +21767,19 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
     const int32_t stages = streams ? g->n_nodes : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
-    l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
-    l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
-    l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
+    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
+    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
+    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
 }
 
 /* What the hungriest pass takes. */
-static uint64_t workspace_bytes(const bs_graph *g)
+static bs_bytes workspace_bytes(const bs_graph *g)
 {
-    const uint64_t passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_units_workspace(g),
+    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_units_workspace(g),
                                bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
-    uint64_t most = 0;
+    bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
-        most = passes[i] > most ? passes[i] : most;
+        most = bs_bytes_max(most, passes[i]);
     return most;
 }
 
@@ -21328,32 +21798,34 @@ static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_l
     const bool streams = desc && desc->slot_bytes > 0;
     l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
     l->max_instrs = bs_plan_most_instrs(g);
-    l->at_live = bs_align_u64(sizeof(bs_plan));
-    l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_routers = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
-    l->at_parts = l->at_routers + bs_align_u64((uint64_t)g->n_routers * sizeof(bs_router_plan));
-    l->at_region_parts = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
-    l->at_regions = l->at_region_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(int32_t));
-    l->at_instrs = l->at_regions + bs_align_u64((uint64_t)l->max_regions * sizeof(bs_region));
-    l->at_units = l->at_instrs + bs_align_u64((uint64_t)l->max_instrs * sizeof(bs_instr));
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
+    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
+    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
+    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
+    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
+    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
+    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
+    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
+    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
     layout_streaming(g, streams, l);
-    l->bytes = l->at_workspace + workspace_bytes(g);
+    l->at_workspace = l->bytes;
+    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
+    size_t bytes = 0;
     if (!graph || graph->status != BS_OK)
         return 0;
     plan_layout_make(graph, desc, &l);
-    return (size_t)l.bytes;
+    return bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
@@ -21376,18 +21848,17 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
     np->prepared_bytes = canonical;
-    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
+    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
-        np->scratch_bytes = 0; /* blocks of threads have their own */
-    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+    bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
-    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : canonical;
-    p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
-    p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
+    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    p->staging_bytes = np->unit ? p->staging_bytes : bs_bytes_max(p->staging_bytes, canonical);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
 }
 
 /* A field of bs_plan_desc, and what it may be. */
@@ -21469,10 +21940,10 @@ static void find_last_route(bs_plan *p)
 static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
-    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
-    p->all_unit_bytes = p->largest_unit_bytes = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = 0;
+        p->units[u].prepared_bytes = bs_bytes_of(0);
     bs_plan_lower(p, workspace);
     order_parts(p, workspace);
     find_last_route(p);
@@ -21518,35 +21989,35 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     }
     plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_take(arena, l.bytes);
     if (!memory) {
         bs_fail_arena(error, arena, l.bytes, "the plan");
         return NULL;
     }
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bs_plan_bytes(graph, desc));
     bs_plan *p = (bs_plan *)(void *)memory;
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
-    p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
+    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     p->max_instrs = l.max_instrs;
     p->max_parts = l.max_parts;
     p->max_regions = l.max_regions;
-    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
-    p->routers = (bs_router_plan *)(void *)(memory + l.at_routers);
-    p->parts = (bs_part *)(void *)(memory + l.at_parts);
-    p->region_parts = (int32_t *)(void *)(memory + l.at_region_parts);
-    p->regions = (bs_region *)(void *)(memory + l.at_regions);
-    p->node_live = (bool *)(memory + l.at_live);
-    p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
-    p->values = (bs_value_plan *)(void *)(memory + l.at_values);
-    p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
-    p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
-    p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
-    p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    if (plan_make(p, memory + l.at_workspace, error))
+    p->domains = (bs_domain_plan *)(void *)(bs_bytes_at(memory, l.at_domains));
+    p->routers = (bs_router_plan *)(void *)(bs_bytes_at(memory, l.at_routers));
+    p->parts = (bs_part *)(void *)(bs_bytes_at(memory, l.at_parts));
+    p->region_parts = (int32_t *)(void *)(bs_bytes_at(memory, l.at_region_parts));
+    p->regions = (bs_region *)(void *)(bs_bytes_at(memory, l.at_regions));
+    p->node_live = (bool *)(bs_bytes_at(memory, l.at_live));
+    p->nodes = (bs_node_plan *)(void *)(bs_bytes_at(memory, l.at_nodes));
+    p->values = (bs_value_plan *)(void *)(bs_bytes_at(memory, l.at_values));
+    p->instrs = (bs_instr *)(void *)(bs_bytes_at(memory, l.at_instrs));
+    p->units = (bs_plan_unit *)(void *)(bs_bytes_at(memory, l.at_units));
+    p->stages = (bs_trace_stage *)(void *)(bs_bytes_at(memory, l.at_stages));
+    p->stage_units = (int32_t *)(void *)(bs_bytes_at(memory, l.at_stage_units));
+    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
         return p;
     arena->used = mark;
     return NULL;
@@ -21592,9 +22063,9 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
-                (unsigned long long)part->scratch_bytes, part->flops);
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)part->scratch_bytes, part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -21607,12 +22078,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
         say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
-            (unsigned long long)p->shared_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->scratch_bytes, p->threads, bs_tier_name(p->tier), p->threads,
-            (unsigned long long)p->weight_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->weight_bytes));
     }
 }
 
@@ -21627,8 +22098,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
-            (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,
-            (unsigned long long)plan->lane_bytes);
+            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_REGION)
@@ -21655,8 +22126,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 /* #include "weights.h" */
 
 typedef struct bs_store_tensor {
-    uint64_t offset; /* in storage */
-    uint64_t bytes;
+    bs_bytes offset; /* in storage */
+    bs_bytes bytes;
     bs_dtype dtype; /* as stored */
 } bs_store_tensor;
 
@@ -21664,12 +22135,12 @@ typedef struct bs_store_node {
     int32_t node;
     int32_t block; /* of the record that holds its weights */
     int32_t first_tensor, n_tensors;
-    uint64_t begin, end; /* in storage, of all its tensors */
+    bs_bytes begin, end; /* in storage, of all its tensors */
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
 typedef struct bs_store_piece {
-    uint64_t begin, end; /* in storage */
+    bs_bytes begin, end; /* in storage */
     int32_t block;
     int32_t first_node, n_nodes; /* in store->nodes */
     bool head, tail;     /* the record begins, ends here */
@@ -21712,7 +22183,7 @@ typedef struct bs_store {
 } bs_store;
 
 /* Bytes that a store takes of the persistent arena. */
-uint64_t bs_store_bytes(const bs_plan *plan);
+bs_bytes bs_store_bytes(const bs_plan *plan);
 
 typedef struct bs_store_desc {
     const bs_plan *plan;
@@ -21727,7 +22198,7 @@ typedef struct bs_store_desc {
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
     uint8_t *stages;      /* NULL: weights are prepared in their slots */
-    uint64_t stage_bytes; /* a lane */
+    bs_bytes stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
@@ -21783,8 +22254,10 @@ typedef struct store_planner {
     bs_store *s;
     bs_error *error;
     int32_t n_nodes, n_tensors, n_pieces;
-    uint64_t chunk; /* bytes of the pieces of this unit */
+    bs_bytes chunk; /* bytes of the pieces of this unit */
 } store_planner;
+
+static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
 
 static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
 {
@@ -21795,10 +22268,12 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
-    status = w->locate(w->user, &info, block, &tensor->offset);
-    if (status != BS_OK || bs_add_u64(tensor->offset, info.bytes) == UINT64_MAX)
+    uint64_t offset = 0;
+    status = w->locate(w->user, &info, block, &offset);
+    tensor->offset = bs_bytes_of(offset);
+    tensor->bytes = bs_bytes_of(info.bytes);
+    if (status != BS_OK || !bs_bytes_known(tensor_end(tensor)))
         return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
-    tensor->bytes = info.bytes;
     tensor->dtype = info.dtype;
     return BS_OK;
 }
@@ -21812,8 +22287,8 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
     found->node = n;
     found->first_tensor = p->n_tensors;
     found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
-    found->begin = UINT64_MAX;
-    found->end = 0;
+    found->begin = bs_bytes_of(BS_BYTES_TOO_MANY);
+    found->end = bs_bytes_of(0);
     for (int32_t i = 0; i < found->n_tensors; i++) {
         bs_store_tensor *tensor = &p->s->tensors[p->n_tensors++];
         int32_t block = 0;
@@ -21824,8 +22299,8 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
         found->block = block;
-        found->begin = tensor->offset < found->begin ? tensor->offset : found->begin;
-        found->end = tensor->offset + tensor->bytes > found->end ? tensor->offset + tensor->bytes : found->end;
+        found->begin = bs_bytes_min(found->begin, tensor->offset);
+        found->end = bs_bytes_max(found->end, tensor_end(tensor));
     }
     return BS_OK;
 }
@@ -21833,19 +22308,24 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
 /* ------------------------------------------------------------------------------------------------- cutting */
 
 /* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. */
-static uint64_t staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, uint64_t begin, uint64_t end)
+static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
-    uint64_t bytes = bs_add_u64(end - begin, 2 * BS_PAGE_BYTES);
+    bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
     for (int32_t i = 0; i < count; i++)
         for (int32_t t = nodes[i].first_tensor; t < nodes[i].first_tensor + nodes[i].n_tensors; t++) {
             const uint64_t size = bs_dtype_bytes(s->tensors[t].dtype);
-            const bool copied = size == 2 || s->tensors[t].offset % size != 0;
-            bytes = bs_add_u64(bytes, copied ? s->tensors[t].bytes + 2 * BS_ALIGNMENT : 0);
+            const bool copied = size == 2 || bs_bytes_figure(s->tensors[t].offset) % size != 0;
+            bytes = copied ? bs_bytes_add(bytes, bs_bytes_add(s->tensors[t].bytes, bs_bytes_of(2 * BS_ALIGNMENT))) : bytes;
         }
     return bytes;
 }
 
-static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin, uint64_t end, int32_t first_node)
+static bool has_staging(const store_planner *p, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
+{
+    return !bs_bytes_less(p->s->plan->lane_bytes, staging_of(p->s, nodes, count, begin, end));
+}
+
+static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin, bs_bytes end, int32_t first_node)
 {
     bs_store_piece *piece = &p->s->pieces[p->n_pieces++];
     memset(piece, 0, sizeof *piece);
@@ -21858,11 +22338,11 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
 
 /* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
  * can then be checked as it is read. */
-static bool is_far(const store_planner *p, int32_t index, uint64_t begin)
+static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
-    return node->end - begin > p->chunk &&
-           (node->begin - begin > BS_PAGE_BYTES || staging_of(p->s, node, 1, begin, node->end) > p->s->plan->lane_bytes);
+    return bs_bytes_less(p->chunk, bs_bytes_sub(node->end, begin)) &&
+           (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) || !has_staging(p, node, 1, begin, node->end));
 }
 
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
@@ -21872,30 +22352,32 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
-    if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
-        node->end > bs_add_u64(record.offset, record.bytes))
+    const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
+    const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
+    const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
+    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
-    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
-        staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
+    if (open && open->block == block && !bs_bytes_less(node->begin, open->end) && !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
+        has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
         open->end = node->end;
         open->n_nodes++;
     } else {
         const bool first = !open || open->block != block;
-        uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
-            piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
+        bs_bytes begin = first ? record_begin : bs_bytes_min(open->end, node->begin);
+        if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* too far: the head by itself */
+            piece_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
             begin = node->begin;
         } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
-        piece->head = begin == record.offset && record.head_bytes > 0;
+        piece->head = bs_bytes_same(begin, record_begin) && bs_bytes_any(head);
         piece->n_nodes = 1;
     }
     bs_store_piece *last = &s->pieces[p->n_pieces - 1];
-    last->tail = last->end == record.offset + record.bytes;
-    if (staging_of(s, s->nodes + last->first_node, last->n_nodes, last->begin, last->end) > s->plan->lane_bytes)
+    last->tail = bs_bytes_same(last->end, record_end);
+    if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
     return BS_OK;
@@ -21905,11 +22387,11 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
 static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
 {
     const bs_store *s = p->s;
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
         const bs_store_piece *piece = &s->pieces[i];
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
-        const bool whole = piece->head ? true : piece->begin == at;
+        const bool whole = piece->head ? true : bs_bytes_same(piece->begin, at);
         if (!whole || piece->tail != last)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                            "some of its weights", piece->block);
@@ -21919,7 +22401,7 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
 }
 
 /* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
-static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
+static bs_status find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
@@ -21931,7 +22413,7 @@ static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
         const bs_status status = find_node(p, n, node);
         if (status != BS_OK)
             return status;
-        *bytes = bs_add_u64(*bytes, node->end - node->begin);
+        *bytes = bs_bytes_add(*bytes, bs_bytes_sub(node->end, node->begin));
         p->n_nodes++;
     }
     unit->n_nodes = p->n_nodes - unit->first_node;
@@ -21943,7 +22425,7 @@ static bs_status plan_unit(store_planner *p, int32_t u)
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
-    uint64_t bytes = 0;
+    bs_bytes bytes = bs_bytes_of(0);
     bs_status status = find_unit(p, u, &bytes);
     p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
@@ -21952,16 +22434,16 @@ static bs_status plan_unit(store_planner *p, int32_t u)
     if (status != BS_OK)
         return status;
     unit->n_pieces = p->n_pieces - unit->first_piece;
-    facts->slot_bytes = bs_align_u64(s->plan->units[u + 1].prepared_bytes);
+    facts->slot_bytes = bs_bytes_align(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
     for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
-        facts->read_bytes += s->pieces[i].end - s->pieces[i].begin;
+        facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->pieces[i].end, s->pieces[i].begin));
     return s->check_records ? check_cover(p, unit) : BS_OK;
 }
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0, 0};
+    store_planner p = {s, error, 0, 0, 0, {0}};
     bs_status status = BS_OK;
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);
@@ -21980,18 +22462,21 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
     const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
-    const uint64_t begin = piece->begin & ~(front - 1), end = (piece->end + alignment - 1) & ~(alignment - 1);
-    const uint64_t room = (end - begin + BS_PAGE_BYTES - 1) & ~(uint64_t)(BS_PAGE_BYTES - 1);
-    uint8_t *buffer = lane->staging + (s->plan->lane_bytes - room);
-    *raw = buffer + (piece->begin - begin);
-    return s->weights.fetch(s->weights.user, begin, buffer, (size_t)(end - begin));
+    const bs_bytes begin = bs_bytes_align_down(piece->begin, front), bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
+    const bs_bytes before = bs_bytes_sub(s->plan->lane_bytes, bs_bytes_align_to(bytes, BS_PAGE_BYTES));
+    size_t size;
+    if (!bs_bytes_known(before) || !bs_bytes_fit(bytes, bs_bytes_figure(s->plan->lane_bytes), &size))
+        return BS_ERROR_LIMIT; /* unreachable: staging_of (store_plan.c) */
+    uint8_t *buffer = bs_bytes_at(lane->staging, before);
+    *raw = bs_bytes_at(buffer, bs_bytes_sub(piece->begin, begin));
+    return s->weights.fetch(s->weights.user, bs_bytes_figure(begin), buffer, size);
 }
 
 /* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
 bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece, const uint8_t *raw)
 {
     bs_record record;
-    size_t head = 0;
+    bs_bytes head = bs_bytes_of(0);
     if (piece->head && s->weights.verify) {
         const bs_status status = s->weights.verify(s->weights.user, piece->block, raw);
         if (status != BS_OK)
@@ -22001,11 +22486,14 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece,
         return BS_OK;
     if (s->weights.record(s->weights.user, piece->block, &record) != BS_OK)
         return BS_ERROR_FORMAT;
-    if (piece->begin == record.offset) {
+    if (bs_bytes_same(piece->begin, bs_bytes_of(record.offset))) {
         s->units[unit].crc = 0;
-        head = record.head_bytes;
+        head = bs_bytes_of(record.head_bytes);
     }
-    s->units[unit].crc = bs_crc32(s->units[unit].crc, raw + head, (size_t)(piece->end - piece->begin) - head);
+    size_t size = 0;
+    if (!bs_bytes_fit(bs_bytes_sub(bs_bytes_sub(piece->end, piece->begin), head), SIZE_MAX, &size))
+        return BS_ERROR_FORMAT; /* the head is longer than the piece */
+    s->units[unit].crc = bs_crc32(s->units[unit].crc, bs_bytes_read_at(raw, head), size);
     return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
@@ -22018,18 +22506,17 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     bs_op_get(n->op)->weights(s->plan->graph, n, specs);
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
-        const uint8_t *from = raw + (tensor->offset - piece->begin);
+        const uint8_t *from = bs_bytes_read_at(raw, bs_bytes_sub(tensor->offset, piece->begin));
         const bool aligned = (uintptr_t)from % bs_dtype_bytes(tensor->dtype) == 0;
         tensors[i] = from;
         if (tensor->dtype == specs[i].dtype && aligned)
             continue;
-        const uint64_t elements = bs_weight_elements(&specs[i]);
         if (tensor->dtype == specs[i].dtype)
-            memmove(*near, from, (size_t)tensor->bytes);
+            memmove(*near, from, (size_t)bs_bytes_figure(tensor->bytes));
         else
-            bs_weight_widen(s->plan->tier, *near, from, elements, tensor->dtype);
+            bs_weight_widen(s->plan->tier, *near, from, bs_weight_elements(&specs[i]), tensor->dtype);
         tensors[i] = *near;
-        *near += bs_align_u64(bs_weight_spec_bytes(&specs[i]));
+        *near = bs_bytes_at(*near, bs_bytes_align(bs_weight_spec_bytes(&specs[i])));
     }
 }
 
@@ -22040,11 +22527,11 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
     for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes && status == BS_OK; k++) {
         const void *tensors[BS_MAX_WEIGHTS];
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
-        uint8_t *const place = slot + plan->prepared_offset;
+        uint8_t *const place = bs_bytes_at(slot, plan->prepared_offset);
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
         bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
         if (lane->stage)
-            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, bs_bytes_figure(plan->prepared_bytes));
     }
     return status;
 }
@@ -22084,15 +22571,15 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
     s->wanted = bs_carve(c, units, sizeof *s->wanted);
     s->base = bs_carve(c, units + 1, sizeof *s->base);
-    return bs_carve(c, bs_stream_bytes(&facts), 1);
+    return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
-uint64_t bs_store_bytes(const bs_plan *plan)
+bs_bytes bs_store_bytes(const bs_plan *plan)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_store unused;
     if (!bs_plan_streams(plan))
-        return bs_align_u64(sizeof *unused.base);
+        return bs_bytes_align(bs_bytes_of(sizeof *unused.base));
     carve_store(&c, plan, &unused);
     return c.used;
 }
@@ -22147,14 +22634,14 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    const uint64_t bytes = piece->end - piece->begin;
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
     bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
-        status = bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+        status = bs_store_prepare(s, lane, piece, raw, bs_bytes_at(s->slots, chunk->offset));
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
@@ -22163,7 +22650,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
     if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
-        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes), lane->index);
     wake(s);
 }
 
@@ -22201,7 +22688,7 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
 
 bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
-    bs_carver c = {d->memory, 0};
+    bs_carver c = {d->memory, {0}};
     memset(s, 0, sizeof *s);
     s->base = (uint8_t **)(void *)d->memory;
     s->platform = d->platform;
@@ -22234,8 +22721,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         for (int32_t i = 0; i < s->n_lanes; i++) {
             s->lanes[i].store = s;
             s->lanes[i].index = i;
-            s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
-            s->lanes[i].stage = d->stages ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
+            s->lanes[i].staging = bs_bytes_row(d->staging, bs_bytes_of(0), i, d->plan->lane_bytes);
+            s->lanes[i].stage = d->stages ? bs_bytes_row(d->stages, bs_bytes_of(0), i, d->stage_bytes) : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -22293,10 +22780,10 @@ void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 /* Called locked. */
 static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     if (!bs_stream_take(&s->stream, unit - 1, &offset, status))
         return false;
-    s->base[unit] = s->slots + offset;
+    s->base[unit] = bs_bytes_at(s->slots, offset);
     return true;
 }
 
@@ -22448,7 +22935,7 @@ struct bs_session {
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
-    uint64_t *state_bytes;
+    bs_bytes *state_bytes;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
     int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
     bs_context *contexts; /* [threads]; contexts of tiles */
@@ -22537,100 +23024,99 @@ void bs_exec_ended(bs_session *session, uint64_t start);
  * One walk counts and places. Relies on device.h and segment.c's rooms. Must never need a device. */
 /* #include "session.h" */
 
-static uint64_t value_bytes(const bs_plan *p, int32_t value)
-{
-    const bs_value_info *v = &p->graph->values[value];
-    uint64_t bytes = bs_dtype_bytes(v->dtype);
-    for (int32_t i = 0; i < v->rank; i++)
-        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
-    return bytes;
-}
+static bs_bytes value_bytes(const bs_plan *p, int32_t value) { return bs_value_bytes(p->graph, &p->graph->values[value]); }
 
 /* What a caller binds to this node, at most: an input, an output or a state; 0: nothing. */
-static uint64_t bound_bytes(const bs_plan *p, int32_t n)
+static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     if (bs_node_is(node, &bs_op_output))
         return value_bytes(p, bs_node_in(p->graph, node)[0]);
     if (!p->node_live[n] || !(bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state)))
-        return 0;
+        return bs_bytes_of(0);
     return value_bytes(p, node->first_out);
 }
 
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
-        at = bs_add_u64(at, bs_align_u64(bound_bytes(plan, n)));
-    return bound_bytes(plan, node) ? at : UINT64_MAX;
+        at = bs_bytes_add(at, bs_bytes_align(bound_bytes(plan, n)));
+    return bs_bytes_any(bound_bytes(plan, node)) ? bs_bytes_figure(at) : UINT64_MAX;
 }
 
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node)
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
         if (bs_session_is_state(plan, n))
-            at = bs_add_u64(at, bs_align_u64(value_bytes(plan, plan->graph->nodes[n].first_out)));
+            at = bs_bytes_add(at, bs_bytes_align(value_bytes(plan, plan->graph->nodes[n].first_out)));
     return at;
 }
 
-uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain)
+static bs_bytes offsets_place(const bs_plan *plan, int32_t domain)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t d = 1; d < domain; d++)
-        at += bs_align_u64(4 * (uint64_t)bs_segment_room(plan, d));
+        bs_bytes_place(&at, bs_segment_room(plan, d), sizeof(int32_t));
     return at;
 }
 
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node)
+static bs_bytes past_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = bs_device_offsets_place(plan, plan->graph->n_domains);
+    bs_bytes at = offsets_place(plan, plan->graph->n_domains);
     for (int32_t n = 1; n < node; n++)
-        at += bs_align_u64(4 * (uint64_t)bs_past_room(plan, n));
+        bs_bytes_place(&at, bs_past_room(plan, n), sizeof(int32_t));
     return at;
 }
+
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain) { return bs_bytes_figure(offsets_place(plan, domain)); }
+uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_bytes_figure(past_place(plan, node)); }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    uint64_t told, global, tile; /* what the host is told lies first */
+    bs_bytes told, global, tile; /* what the host is told lies first */
 } decision_sizes;
 
-static uint64_t take(uint64_t *used, uint64_t count, uint64_t bytes)
+/* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
+static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
 {
-    const uint64_t at = *used;
-    *used = bs_add_u64(at, bs_align_u64(bs_mul_u64(count, bytes)));
-    return at;
+    const bs_bytes at = *used;
+    *used = bs_bytes_add(at, bs_bytes_align(bytes));
+    return bs_bytes_figure(at);
 }
+
+static uint64_t take(bs_bytes *used, int64_t count, size_t each) { return take_bytes(used, bs_bytes_array(count, each)); }
 
 static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
 {
     const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
     d->dropped = take(&used->told, 1, sizeof(int64_t));
-    d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
+    d->sums = take(&used->told, d->paths, sizeof(int32_t));
     d->top_rows = (int32_t)p->domains[top].max_rows;
-    d->top = take(&used->told, (uint64_t)d->top_rows, sizeof(int16_t));
+    d->top = take(&used->told, d->top_rows, sizeof(int16_t));
 }
 
 static void place_rest(decision_sizes *used, bs_device_decision *d)
 {
-    uint64_t *at = d->in_tile ? &used->tile : &used->global;
-    const uint64_t choices = bs_mul_u64((uint64_t)d->rows, (uint64_t)d->per_row);
-    d->counts = take(at, (uint64_t)d->paths, sizeof(int32_t));
-    d->offsets = take(at, (uint64_t)d->paths + 1, sizeof(int32_t));
+    bs_bytes *at = d->in_tile ? &used->tile : &used->global;
+    const int64_t choices = (int64_t)d->rows * d->per_row;
+    d->counts = take(at, d->paths, sizeof(int32_t));
+    d->offsets = take(at, d->paths + 1, sizeof(int32_t));
     d->chosen = take(at, choices, sizeof(int32_t));
     d->gates = take(at, choices, sizeof(float));
     d->ids = take(at, choices, sizeof(int32_t));
     d->inverse = take(at, choices, sizeof(int32_t));
-    d->work = take(at, bs_add_u64(2 * choices, 4 * (uint64_t)d->paths), sizeof(int32_t));
+    d->work = take(at, 2 * choices + 4 * (int64_t)d->paths, sizeof(int32_t));
     d->price = take(at, 1, sizeof(float));
 }
 
 /* Places the decisions of all routers: [routers], or NULL where only the sizes are asked for. */
 static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
-    used->told = BS_ALIGNMENT; /* the status */
-    used->global = used->tile = 0;
+    used->told = bs_bytes_of(BS_ALIGNMENT); /* the status */
+    used->global = used->tile = bs_bytes_of(0);
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t r = 1; r < p->graph->n_routers; r++) {
             const bs_router_info *info = &p->graph->routers[r];
@@ -22690,56 +23176,62 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr)
 
 static void layout_tables(const bs_plan *p, bs_device_layout *l)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     l->n_steps = p->n_instrs;
     l->n_operands = count_operands(p);
-    l->steps_at = take(&at, (uint64_t)l->n_steps, sizeof(bs_device_step));
-    l->operands_at = take(&at, (uint64_t)l->n_operands, sizeof(bs_device_operand));
-    l->domains_at = take(&at, (uint64_t)p->graph->n_domains, sizeof(bs_device_domain));
-    l->decisions_at = take(&at, (uint64_t)p->graph->n_routers, sizeof(bs_device_decision));
-    l->parts_at = take(&at, (uint64_t)p->n_parts, sizeof(bs_device_part));
+    l->steps_at = take(&at, l->n_steps, sizeof(bs_device_step));
+    l->operands_at = take(&at, l->n_operands, sizeof(bs_device_operand));
+    l->domains_at = take(&at, p->graph->n_domains, sizeof(bs_device_domain));
+    l->decisions_at = take(&at, p->graph->n_routers, sizeof(bs_device_decision));
+    l->parts_at = take(&at, p->n_parts, sizeof(bs_device_part));
     for (int32_t i = 0; i < p->n_instrs; i++)
         l->n_given += bs_device_given_words(p, &p->instrs[i]);
-    l->given_at = take(&at, (uint64_t)l->n_given, sizeof(uint32_t));
-    l->units_at = take(&at, (uint64_t)bs_max_i32(p->n_units, 1), sizeof(uint64_t));
-    l->segments_at = take(&at, bs_device_past_place(p, p->graph->n_nodes), 1);
-    l->tables_bytes = at;
+    l->given_at = take(&at, l->n_given, sizeof(uint32_t));
+    l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
+    l->segments_at = take_bytes(&at, past_place(p, p->graph->n_nodes));
+    l->tables_bytes = bs_bytes_figure(at);
 }
 
-static uint64_t largest_prepared(const bs_plan *p, bool streamed)
+static bs_bytes largest_prepared(const bs_plan *p, bool streamed)
 {
-    uint64_t most = 0;
+    bs_bytes most = bs_bytes_of(0);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed && p->nodes[n].prepared_bytes > most)
-            most = p->nodes[n].prepared_bytes;
+        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed)
+            most = bs_bytes_max(most, p->nodes[n].prepared_bytes);
     return most;
 }
 
-uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+static bs_bytes scores_bytes(const bs_plan *plan, int32_t router)
 {
     const bs_router_info *r = &plan->graph->routers[router];
     if (!plan->routers[router].live || plan->routers[router].forced || r->desc->protocol != BS_ROUTE_CALLBACK)
-        return 0;
-    return bs_align_u64(bs_mul_u64((uint64_t)plan->routers[router].rows, 4 * (uint64_t)bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0])));
+        return bs_bytes_of(0);
+    const bs_bytes row = bs_bytes_array(bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0]), sizeof(float));
+    return bs_bytes_align(bs_bytes_times(row, plan->routers[router].rows));
 }
 
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router) { return bs_bytes_figure(scores_bytes(plan, router)); }
+
 /* The most that any callback is told and answers. */
-static uint64_t asked_bytes(const bs_plan *p)
+static bs_bytes asked_bytes(const bs_plan *p)
 {
-    uint64_t most = 0;
+    bs_bytes most = bs_bytes_of(0);
     for (int32_t r = 1; r < p->graph->n_routers; r++) {
-        const uint64_t scores = bs_device_scores_bytes(p, r);
-        const uint64_t bytes = scores ? scores + 2 * bs_align_u64(4 * (uint64_t)p->routers[r].rows) : 0;
-        most = bytes > most ? bytes : most;
+        bs_bytes bytes = scores_bytes(p, r);
+        if (!bs_bytes_any(bytes))
+            continue;
+        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(int32_t)); /* the answer, and gates */
+        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(float));
+        most = bs_bytes_max(most, bytes);
     }
     return most;
 }
 
 /* What the backend carves for itself (cuda/state.cuh). */
-static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
+static bs_bytes session_bytes(const bs_plan *p, const bs_device_layout *l)
 {
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
     bs_carve(&c, 2 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
@@ -22751,45 +23243,48 @@ static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 {
     decision_sizes decisions;
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0), inputs = at, scratch = at;
     memset(l, 0, sizeof *l);
     if (!bs_plan_on_device(plan))
         return;
     layout_tables(plan, l);
     place_decisions(plan, &decisions, NULL);
-    l->context_bytes = decisions.tile;
-    l->results_bytes = decisions.told;
+    l->context_bytes = bs_bytes_figure(decisions.tile);
+    l->results_bytes = bs_bytes_figure(decisions.told);
     for (int32_t k = 0; k < plan->n_parts; k++)
-        if (plan->parts[k].scratch_bytes > plan->shared_bytes && plan->parts[k].scratch_bytes > l->scratch_bytes)
-            l->scratch_bytes = plan->parts[k].scratch_bytes;
+        if (bs_bytes_less(plan->shared_bytes, plan->parts[k].scratch_bytes))
+            scratch = bs_bytes_max(scratch, plan->parts[k].scratch_bytes);
+    l->scratch_bytes = bs_bytes_figure(scratch);
     l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
-    l->weights = take(&at, plan->weight_bytes, 1);
-    l->transient = take(&at, plan->transient_bytes, 1);
-    l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
-    l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
-    l->decisions = take(&at, decisions.global, 1);
-    l->guesses = take(&at, 2 * (uint64_t)plan->graph->max_paths + 1, sizeof(float));
-    l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
-    l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
-    l->tables = take(&at, l->tables_bytes, 1);
-    l->slots = take(&at, plan->desc.in_place ? 0 : plan->slot_bytes, 1);
-    l->device_bytes = at;
-    at = 0;
-    l->session_bytes = session_bytes(plan, l);
-    l->session = take(&at, l->session_bytes, 1);
-    l->tables_pinned = take(&at, l->tables_bytes, 1);
-    l->asked = take(&at, asked_bytes(plan), 1);
-    l->results = take(&at, l->results_bytes, 1);
-    l->inputs_pinned = take(&at, l->inputs_bytes, 1);
-    l->loading = take(&at, largest_prepared(plan, false), 1);
-    l->slots_pinned = take(&at, plan->desc.in_place ? plan->slot_bytes : 0, 1);
-    l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
-    l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
-    l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
-    l->learned = take(&at, (uint64_t)plan->graph->max_paths + 2, sizeof(int32_t));
-    l->pinned_bytes = at;
+        inputs = bs_bytes_add(inputs, bs_bytes_align(bound_bytes(plan, n)));
+    l->inputs_bytes = bs_bytes_figure(inputs);
+    l->weights = take_bytes(&at, plan->weight_bytes);
+    l->transient = take_bytes(&at, plan->transient_bytes);
+    l->states = take_bytes(&at, bs_device_state_place(plan, plan->graph->n_nodes));
+    l->inputs = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : inputs);
+    l->decisions = take_bytes(&at, decisions.global);
+    l->guesses = take(&at, 2 * (int64_t)plan->graph->max_paths + 1, sizeof(float));
+    l->contexts = take_bytes(&at, bs_bytes_times(decisions.tile, l->tiles));
+    l->scratch = take_bytes(&at, bs_bytes_times(scratch, l->tiles));
+    l->tables = take_bytes(&at, bs_bytes_of(l->tables_bytes));
+    l->slots = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : plan->slot_bytes);
+    l->device_bytes = bs_bytes_figure(at);
+    at = bs_bytes_of(0);
+    l->session_bytes = bs_bytes_figure(session_bytes(plan, l));
+    l->session = take_bytes(&at, session_bytes(plan, l));
+    l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
+    l->asked = take_bytes(&at, asked_bytes(plan));
+    l->results = take_bytes(&at, decisions.told);
+    l->inputs_pinned = take_bytes(&at, inputs);
+    l->loading = take_bytes(&at, largest_prepared(plan, false));
+    l->slots_pinned = take_bytes(&at, plan->desc.in_place ? plan->slot_bytes : bs_bytes_of(0));
+    const bs_bytes stage = plan->desc.in_place ? bs_bytes_of(0) : bs_bytes_align(largest_prepared(plan, true));
+    l->stage_bytes = bs_bytes_figure(stage);
+    l->stages = take_bytes(&at, bs_bytes_times(stage, plan->lanes));
+    l->places = take(&at, bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
+    l->learned = take(&at, plan->graph->max_paths + 2, sizeof(int32_t));
+    l->pinned_bytes = bs_bytes_figure(at);
 }
 /* ==== end src/device_plan.c =================================================================== */
 
@@ -22988,7 +23483,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     const bs_value_info *v = &c->session->graph->values[value];
     const bs_value_plan *p = &c->session->plan->values[value];
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)p->row_bytes / bytes;
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
     o->data = base;
     if (v->rank != 3) {
         dense_strides(c, v, o);
@@ -23039,8 +23534,8 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     const bs_value_plan *p = &c->session->plan->values[value];
     const int32_t domain = c->session->graph->values[value].domain;
     if (p->place == BS_PLACE_SCRATCH)
-        return c->scratch + p->offset + (uint64_t)row * p->row_bytes;
-    return c->session->transient + p->offset + (uint64_t)(c->domains[domain].first + row) * p->row_bytes;
+        return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
+    return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
 /* A root value, wherever it is. */
@@ -23052,11 +23547,11 @@ static void operand_root(const bs_context *c, int32_t value, bs_operand *o)
     if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
         operand_bound(c, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
-        o->data = s->weights + s->plan->nodes[p->source].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
         o->row_stride = 0;
         dense_strides(c, &s->graph->values[value], o);
     } else {
-        operand_stored(c, value, s->transient + p->offset, o);
+        operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
         o->row_stride = 0;
     }
 }
@@ -23238,7 +23733,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         o->data = parent.data;
     } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
         dense_strides(c, &s->graph->values[value], o);
-        o->data = s->weights + s->plan->nodes[node].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     } else if (s->graph->nodes[node].n_in == 0) {
         operand_bound(c, node, o);
     } else {
@@ -23926,13 +24421,13 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         return BS_OK;
     }
     routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
-    const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
+    const uint8_t *weights = bs_bytes_at(s->weights, s->plan->nodes[info->node].prepared_offset);
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
-        r.path_of = (const int32_t *)(const void *)(weights + bs_weight_offset(specs, 1));
+        r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (rows > 0)
         r.score = score_row(&r, 0);
@@ -24288,8 +24783,8 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->n_in = n_in;
     call->n_out = node->n_out;
     call->rows = rows;
-    call->prepared = s->store.base[call->plan->unit] + call->plan->prepared_offset;
-    call->scratch = c->scratch + s->plan->kernel_scratch_offset;
+    call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
+    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
     const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
@@ -24742,14 +25237,14 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
 static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
 {
     const bs_router_info *info = &p->graph->routers[router];
-    const uint64_t choices = bs_mul_u64((uint64_t)p->routers[router].rows, (uint64_t)info->max_paths_per_cell);
+    const bs_bytes choices = bs_bytes_times(bs_bytes_array(p->routers[router].rows, sizeof(int32_t)), info->max_paths_per_cell);
     memset(d, 0, sizeof *d);
     d->paths = info->desc->paths;
     d->per_row = info->max_paths_per_cell;
-    d->chosen = bs_carve(c, choices, sizeof(int32_t));
-    d->gates = bs_carve(c, choices, sizeof(float));
-    d->ids = bs_carve(c, choices, sizeof(int32_t));
-    d->inverse = bs_carve(c, choices, sizeof(int32_t));
+    d->chosen = bs_carve_bytes(c, choices);
+    d->gates = bs_carve_bytes(c, choices);
+    d->ids = bs_carve_bytes(c, choices);
+    d->inverse = bs_carve_bytes(c, choices);
     d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
     d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
 }
@@ -24771,13 +25266,9 @@ static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, b
     }
 }
 
-static uint64_t state_bytes(const bs_plan *p, int32_t node)
+static bs_bytes state_bytes(const bs_plan *p, int32_t node)
 {
-    const bs_value_info *v = &p->graph->values[p->graph->nodes[node].first_out];
-    uint64_t bytes = bs_dtype_bytes(v->dtype);
-    for (int32_t i = 0; i < v->rank; i++)
-        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
-    return bytes;
+    return bs_value_bytes(p->graph, &p->graph->values[p->graph->nodes[node].first_out]);
 }
 
 /* What is carved for a session: counted with it, too, without a session at hand (which is large). */
@@ -24785,7 +25276,8 @@ typedef struct session_parts {
     int64_t *dims, *dropped;
     bs_buffer *bound;
     uint8_t **state, *weights, *store;
-    uint64_t *state_bytes, *path_ns;
+    bs_bytes *state_bytes;
+    uint64_t *path_ns;
     bs_route_callback *callbacks;
     int16_t **chosen;
     int32_t *counts, *route_counts, **offsets, **past;
@@ -24815,17 +25307,17 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
 {
     const bs_graph *g = p->graph;
     const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
+    const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* as bytes of one each */
     s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
     s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
     s->state = bs_carve(c, nodes, sizeof(uint8_t *));
-    s->state_bytes = bs_carve(c, nodes, sizeof(uint64_t));
+    s->state_bytes = bs_carve(c, nodes, sizeof(bs_bytes));
     s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
-    const uint64_t paths = (uint64_t)g->n_paths;
     s->chosen = bs_carve(c, routers, sizeof(int16_t *));
-    s->counts = bs_carve(c, paths, sizeof(int32_t));
+    s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
     s->dropped = bs_carve(c, routers, sizeof(int64_t));
-    s->path_ns = bs_carve(c, threads * paths, sizeof(uint64_t));
-    s->route_counts = bs_carve(c, threads * paths, sizeof(int32_t));
+    s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
+    s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
     carve_work(c, p, &s->work);
     s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, root, false);
@@ -24848,14 +25340,14 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = bs_carve(c, bs_plan_on_device(p) ? 0 : p->weight_bytes, 1);
-    s->store = bs_carve(c, bs_store_bytes(p), 1);
+    s->weights = bs_carve_bytes(c, bs_plan_on_device(p) ? bs_bytes_of(0) : p->weight_bytes);
+    s->store = bs_carve_bytes(c, bs_store_bytes(p));
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
-        uint8_t *memory = here ? bs_carve(c, state_bytes(p, n), 1) : NULL;
+        uint8_t *memory = here ? bs_carve_bytes(c, state_bytes(p, n)) : NULL;
         if (s->state) {
             s->state[n] = memory;
-            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : 0;
+            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : bs_bytes_of(0);
         }
     }
 }
@@ -24882,37 +25374,36 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, sizeof(bs_session));
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
-    sizes->persistent = c.used;
+    sizes->persistent = bs_bytes_figure(c.used);
     bs_device_layout layout;
     bs_device_layout_make(plan, &layout);
     sizes->device = layout.device_bytes;
     sizes->pinned = layout.pinned_bytes;
-    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
-    sizes->staging = plan->staging_bytes;
-    sizes->slots = bs_plan_on_device(plan) ? 0 : plan->slot_bytes;
-    if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
-        const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
-        sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
-    }
+    const bs_bytes transient = bs_bytes_add(plan->transient_bytes, bs_bytes_times(plan->scratch_bytes, plan->threads));
+    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(transient);
+    /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+    const bs_bytes lanes = bs_bytes_add(bs_bytes_times(plan->lane_bytes, plan->lanes), bs_bytes_of(BS_PAGE_BYTES));
+    sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes) : plan->staging_bytes);
+    sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
 void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
 {
-    void *memory = bs_arena_take(arena, (size_t)bytes);
+    void *memory = bs_take(arena, bs_bytes_of(bytes));
     if (!memory)
-        bs_fail_arena(error, arena, bytes, what);
+        bs_fail_arena(error, arena, bs_bytes_of(bytes), what);
     return memory;
 }
 
 bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
 {
-    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), 0};
+    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), {0}};
     if (!c.base)
-        return NULL;
+        return NULL; /* else this machine counts as many, here and below */
     memset(c.base, 0, (size_t)sizes->persistent);
     bs_session *s = bs_carve(&c, 1, sizeof *s);
     s->plan = plan;
@@ -24923,13 +25414,13 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
     if (sizes->transient && !s->transient)
         return NULL;
-    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
+    s->scratch = s->transient ? bs_bytes_at(s->transient, plan->transient_bytes) : NULL;
     s->root.session = s;
     s->root.domains[0].count = 1;
     for (int32_t t = 0; t < plan->threads; t++) {
         s->contexts[t].session = s;
         s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch ? s->scratch + (uint64_t)t * plan->scratch_bytes : NULL;
+        s->contexts[t].scratch = s->scratch ? bs_bytes_row(s->scratch, bs_bytes_of(0), t, plan->scratch_bytes) : NULL;
     }
     s->root.scratch = s->scratch;
     return s;
@@ -24959,7 +25450,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
         return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
@@ -24972,7 +25463,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
         tensors[i] = bs_weight_view(weights, &specs[i], &info);
         if (tensors[i])
             continue;
-        uint8_t *target = staging + bs_weight_offset(specs, i);
+        uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
         const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
         if (read != BS_OK)
             return read;
@@ -24980,7 +25471,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     if (s->device)
-        return s->device->api->loaded(s->on_device, s->plan->nodes[n].prepared_offset, s->plan->nodes[n].prepared_bytes, error);
+        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset), bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
     return BS_OK;
 }
 
@@ -25035,7 +25526,7 @@ static bool device_start(bs_session *s, bs_device *device, bs_error *error)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
+            s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
                                      s->callbacks, s->chosen, s->counts, s->dropped};
     s->client = client;
@@ -25060,8 +25551,8 @@ static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
     unit->name = s->graph->text + s->graph->blocks[u->block].name;
     unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
     unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
-    unit->read_bytes = s->store.facts[index].read_bytes;
-    unit->slot_bytes = s->store.facts[index].slot_bytes;
+    unit->read_bytes = bs_bytes_figure(s->store.facts[index].read_bytes);
+    unit->slot_bytes = bs_bytes_figure(s->store.facts[index].slot_bytes);
 }
 
 static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
@@ -25076,7 +25567,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
 {
     const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
                                            profile_router, profile_unit, profile_stage,
-                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
+                                           bs_bytes_figure(s->plan->slot_bytes), bs_bytes_figure(s->plan->chunk_bytes), stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -25094,15 +25585,14 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         bs_reset_state(s);
     if (load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
-    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
-    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
     if (s->device)
         slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
                                  slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -25193,11 +25683,11 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
 }
 
 /* A state in one piece, wherever it lies. */
-static void zero_state(bs_session *s, uint8_t *memory, uint64_t bytes)
+static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
-        memset(memory, 0, (size_t)bytes);
-    else if (s->device->api->zero(s->on_device, memory, bytes) != BS_OK)
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
+    else if (s->device->api->zero(s->on_device, memory, bs_bytes_figure(bytes)) != BS_OK)
         s->broken = true;
 }
 
@@ -25294,7 +25784,7 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
     BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
-                               session->plan->transient_bytes));
+                               bs_bytes_figure(session->plan->transient_bytes)));
     session->bound[n] = b;
     return BS_OK;
 }
@@ -25774,23 +26264,24 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
 
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
-    uint64_t name_at; /* of the string, its length included */
-    uint64_t offset, bytes; /* the head included */
+    bs_bytes name_at; /* of the string, its length included */
+    bs_bytes offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
     uint32_t crc32; /* of what follows the head */
 } bs_model_block;
 
 typedef struct bs_model_weight {
-    uint64_t hash, name_at;
-    uint64_t offset, bytes; /* absolute */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset, bytes; /* absolute */
     int64_t dim[BS_MAX_RANK];
     int32_t dtype, rank, block;
     int32_t by_hash; /* entry k of the table: which weight is the k-th by its hash */
 } bs_model_weight;
 
 typedef struct bs_model_symbol {
-    uint64_t name_at;
+    bs_bytes name_at;
     int64_t maximum;
 } bs_model_symbol;
 
@@ -25807,7 +26298,7 @@ struct bs_model {
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     int32_t n_routers, n_domains; /* of the graph, at most */
-    uint64_t text_bytes; /* that names and parameters will take in the graph */
+    bs_bytes text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
     bs_model_symbol *symbols;
@@ -25895,7 +26386,7 @@ static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, i
 /* target: NULL when they are not asked for. */
 static bs_status walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
 {
-    const uint64_t bytes = (uint64_t)count * sizeof *target;
+    const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
     const bool there = target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes);
     return there ? BS_OK : bs_cursor_fail(list, error, what);
 }
@@ -26231,7 +26722,7 @@ static bs_status head_check(const bs_model *model, int32_t index, const uint8_t 
     const struct { const char *name; uint64_t is, expected; } fields[] = {
         {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
         {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
-        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), block->bytes},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is != fields[i].expected)
@@ -26279,7 +26770,7 @@ static bs_status stream_locate(const void *user, const bs_weight_info *info, int
     if (info->handle >= (uint64_t)model->n_weights)
         return BS_ERROR_ARGUMENT;
     *block = model->weights[info->handle].block;
-    *offset = model->weights[info->handle].offset;
+    *offset = bs_bytes_figure(model->weights[info->handle].offset);
     return BS_OK;
 }
 
@@ -26290,9 +26781,9 @@ static bs_status stream_record(const void *user, int32_t index, bs_record *recor
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
     const bs_model_block *block = &model->blocks[index];
-    record->offset = block->offset;
-    record->bytes = block->bytes;
-    record->head_bytes = block->bytes ? BS_MODEL_HEAD_BYTES : 0;
+    record->offset = bs_bytes_figure(block->offset);
+    record->bytes = bs_bytes_figure(block->bytes);
+    record->head_bytes = bs_bytes_any(block->bytes) ? BS_MODEL_HEAD_BYTES : 0;
     record->crc32 = block->crc32;
     return BS_OK;
 }
@@ -26312,23 +26803,23 @@ static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *bu
 static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
 {
     const bs_model *model = user;
-    const uint64_t size = model->gguf.source.size, mask = stream_is_direct(model) ? model->stream_alignment - 1 : 0;
-    const uint64_t end = bs_add_u64(size, mask) & ~mask;
-    if (((offset | bytes | (uintptr_t)buffer) & mask) != 0 || offset > end || bytes > end - offset)
+    const bs_bytes size = model->gguf.source.size, at = bs_bytes_of(offset), end = bs_bytes_add(at, bs_bytes_of(bytes));
+    const uint32_t alignment = stream_is_direct(model) ? model->stream_alignment : 1;
+    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 || bs_bytes_less(bs_bytes_align_to(size, alignment), end))
         return BS_ERROR_ARGUMENT;
-    const uint64_t left = offset < size ? size - offset : 0, there = left < bytes ? left : bytes;
-    if (there == 0)
+    if (bytes == 0 || !bs_bytes_less(at, size))
         return BS_OK;
+    const bs_bytes there = bs_bytes_sub(bs_bytes_min(end, size), at);
     if (!model->platform)
-        return bs_source_read(&model->gguf.source, offset, buffer, there);
+        return bs_source_read(&model->gguf.source, at, buffer, there);
     const int64_t got = stream_file_read(model, offset, buffer, bytes);
-    return got >= 0 && (uint64_t)got >= there ? BS_OK : BS_ERROR_IO;
+    return got >= 0 && (uint64_t)got >= bs_bytes_figure(there) ? BS_OK : BS_ERROR_IO;
 }
 
 static bs_status stream_verify(const void *user, int32_t index, const void *head)
 {
     const bs_model *model = user;
-    if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
+    if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
         return BS_ERROR_ARGUMENT;
     return head_check(model, index, head, NULL);
 }
@@ -26348,17 +26839,18 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 /* -------------------------------------------------------------------------------------------------- check */
 
 /* All of it or a failure, from `at` of the record on. */
-static bs_status check_read(const bs_model *model, const bs_model_block *block, uint64_t at, void *buffer, size_t bytes, bs_error *error)
+static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes, bs_error *error)
 {
-    const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, buffer, bytes);
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed", (unsigned long long)bytes,
-                                             (unsigned long long)(block->offset + at));
+    const bs_bytes from = bs_bytes_add(block->offset, at);
+    const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
+                                             (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
 }
 
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = check_read(model, &model->blocks[index], 0, head, sizeof head, error);
+    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error);
     return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
@@ -26366,14 +26858,13 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 {
     uint8_t piece[512];
     uint32_t crc = 0;
-    for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
-        const uint64_t left = block->bytes - at;
-        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
+    for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
-        crc = bs_crc32(crc, piece, bytes);
-        at += bytes;
+        crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
+        at = bs_bytes_add(at, bytes);
     }
     if (crc == block->crc32)
         return BS_OK;
@@ -26381,30 +26872,30 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 }
 
 /* Zeros from `at` to `end` of the record. */
-static bs_status check_gap(const bs_model *model, const bs_model_block *block, uint64_t at, uint64_t end, bs_error *error)
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
-    while (at < end) {
-        const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+    while (bs_bytes_less(at, end)) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)), to = bs_bytes_add(at, bytes);
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
-        if (!bytes_are_zero(piece, bytes))
+        if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
             return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
-                           (unsigned long long)at, (unsigned long long)(at + bytes));
-        at += bytes;
+                           (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
+        at = to;
     }
     return BS_OK;
 }
 
 static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    uint64_t at = BS_MODEL_HEAD_BYTES;
+    bs_bytes at = bs_bytes_of(BS_MODEL_HEAD_BYTES);
     bs_status status = BS_OK;
     for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
-        const uint64_t begin = model->weights[w].offset - block->offset;
+        const bs_bytes begin = bs_bytes_sub(model->weights[w].offset, block->offset);
         status = check_gap(model, block, at, begin, error);
-        at = begin + model->weights[w].bytes;
+        at = bs_bytes_add(begin, model->weights[w].bytes);
     }
     return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
 }
@@ -26413,7 +26904,7 @@ static bs_status check_gaps(const bs_model *model, const bs_model_block *block, 
 static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    const bool head = block->bytes > 0 && model->version >= 2;
+    const bool head = bs_bytes_any(block->bytes) && model->version >= 2;
     bs_status status = head ? check_head(model, index, error) : BS_OK;
     if (status == BS_OK)
         status = check_crc(model, block, error);
@@ -26446,7 +26937,7 @@ static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight
     memset(info, 0, sizeof *info);
     info->dtype = (bs_dtype)w->dtype;
     info->rank = w->rank;
-    info->bytes = w->bytes;
+    info->bytes = bs_bytes_figure(w->bytes);
     info->handle = (uint64_t)index;
     memcpy(info->dim, w->dim, sizeof info->dim);
 }
@@ -26481,9 +26972,10 @@ static bs_status model_weight_load(const void *user, const bs_weight_info *info,
     if (info->handle >= (uint64_t)model->n_weights)
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[info->handle];
-    if (offset > w->bytes || bytes > w->bytes - offset)
+    const bs_bytes at = bs_bytes_of(offset), size = bs_bytes_of(bytes);
+    if (bs_bytes_less(w->bytes, bs_bytes_add(at, size)))
         return BS_ERROR_ARGUMENT;
-    return bs_source_read(&model->gguf.source, w->offset + offset, buffer, bytes);
+    return bs_source_read(&model->gguf.source, bs_bytes_add(w->offset, at), buffer, size);
 }
 
 static const void *model_weight_map(const void *user, const bs_weight_info *info)
@@ -26492,7 +26984,7 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
     if (!model->gguf.source.memory || info->handle >= (uint64_t)model->n_weights)
         return NULL;
     const bs_model_weight *w = &model->weights[info->handle];
-    const uint8_t *data = model->gguf.source.memory + w->offset;
+    const uint8_t *data = bs_bytes_read_at(model->gguf.source.memory, w->offset);
     return (uintptr_t)data % bs_dtype_bytes((bs_dtype)w->dtype) == 0 ? data : NULL;
 }
 
@@ -26507,6 +26999,7 @@ bs_weights bs_model_weights(const bs_model *model)
 
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
+    bs_bytes weights = bs_bytes_of(0);
     memset(facts, 0, sizeof *facts);
     memcpy(facts->name, model->name, sizeof facts->name);
     facts->version = (int32_t)model->version;
@@ -26517,22 +27010,25 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
     facts->blocks = model->n_blocks;
     facts->weights = model->n_weights;
     facts->symbols = model->n_symbols;
-    facts->file_bytes = model->gguf.source.size;
+    facts->file_bytes = bs_bytes_figure(model->gguf.source.size);
     facts->alignment = model->gguf.alignment;
     facts->fetch_alignment = bs_model_fetch_alignment(model);
     facts->direct = facts->fetch_alignment > 1;
     for (int32_t i = 0; i < model->n_weights; i++)
-        facts->weight_bytes += model->weights[i].bytes;
+        weights = bs_bytes_add(weights, model->weights[i].bytes);
+    facts->weight_bytes = bs_bytes_figure(weights);
 }
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
     /* extents are not counted: most nodes make none that is new */
+    const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512), model->n_nodes / 4);
+    const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
     const bs_graph_desc desc = {.max_nodes = model->n_nodes,
                                 .max_values = bs_max_i32((int32_t)model->n_values, 1),
-                                .max_text_bytes = (int32_t)(model->text_bytes < BS_MAX_TEXT - 64 ? model->text_bytes : BS_MAX_TEXT - 64) + 64,
+                                .max_text_bytes = (int32_t)bs_bytes_figure(text),
                                 .max_operands = bs_max_i32(model->n_operands, 1),
-                                .max_dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512), model->n_nodes / 4) + model->n_symbols,
+                                .max_dims = dims + model->n_symbols,
                                 .max_domains = bs_max_i32(model->n_domains, 1),
                                 .max_blocks = bs_max_i32(model->n_blocks - 1, 1),
                                 .max_routers = bs_max_i32(model->n_routers, 1)};
@@ -26548,8 +27044,8 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->first_node = block->first_node;
     facts->end_node = block->end_node;
     facts->weights = block->end_weight - block->first_weight;
-    facts->offset = block->offset;
-    facts->bytes = block->bytes;
+    facts->offset = bs_bytes_figure(block->offset);
+    facts->bytes = bs_bytes_figure(block->bytes);
     facts->crc32 = block->crc32;
     return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
 }
@@ -26699,13 +27195,13 @@ static bs_status model_was_read(const model_open *o)
 
 bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    const uint64_t left = bs_cursor_left(cursor) / each;
+    const uint64_t left = bs_bytes_figure(bs_bytes_share(bs_cursor_left(cursor), each));
     return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
                                        (unsigned long long)left);
 }
 
 /* The name of an entry, from the first of the cursors. */
-static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+static bs_status model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
 {
     *at = o->cursor[0].at;
     if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
@@ -26728,12 +27224,12 @@ static bs_status model_entries(model_open *o, const char *what, int32_t count, b
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64((uint64_t)(count > 0 ? count : 1), each); /* capped counts */
-    void *memory = bs_arena_take(o->arena, (size_t)bytes);
+    const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
+    void *memory = bs_take(o->arena, bytes);
     if (!memory)
         *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
     else
-        memset(memory, 0, (size_t)bytes);
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
     return memory;
 }
 
@@ -26744,7 +27240,7 @@ static bs_status model_symbol(model_open *o, int32_t index)
     bs_model_symbol *symbol = &o->model->symbols[index];
     bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
     symbol->maximum = bs_cursor_i64(&o->cursor[1]);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK && symbol->maximum < 1)
@@ -26770,16 +27266,16 @@ static bs_status model_block_record(model_open *o, bs_model_block *block, int32_
 {
     const bs_gguf *gguf = &o->model->gguf;
     const uint32_t head = bs_model_head_bytes(o->model);
-    const unsigned long long bytes = block->bytes;
+    const unsigned long long bytes = bs_bytes_figure(block->bytes);
     if (number == -1)
         return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
                        (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
@@ -26792,11 +27288,11 @@ static bs_status model_block(model_open *o, int32_t index)
     bs_model_block *block = &o->model->blocks[index];
     const int32_t n = o->model->n_nodes;
     bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     block->first_node = bs_cursor_i32(&o->cursor[1]);
     block->end_node = bs_cursor_i32(&o->cursor[2]);
     const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
-    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->bytes = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     block->crc32 = bs_cursor_u32(&o->cursor[5]);
     if (status == BS_OK)
         status = model_was_read(o);
@@ -26837,20 +27333,20 @@ static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
     if (w->rank < 1 || w->rank > BS_MAX_RANK)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
-    w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
+    w->bytes = bs_bytes_of(bs_dtype_bytes((bs_dtype)w->dtype));
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(dims);
         if (dims->status != BS_OK)
             return bs_cursor_fail(dims, o->error, model_dims.key);
         if (w->dim[i] < 1)
             return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
-        w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
+        w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
 {
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
@@ -26858,17 +27354,17 @@ static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t i
         return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (offset % 256 != 0 || offset < used)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
-                       (unsigned long long)used);
-    if (bs_add_u64(offset, w->bytes) > block->bytes)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
-                       (unsigned long long)offset, (unsigned long long)block->bytes);
+    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m)) : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
+    if (!bs_bytes_aligned_to(offset, 256) || bs_bytes_less(offset, used))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(used));
+    if (bs_bytes_less(block->bytes, bs_bytes_add(offset, w->bytes)))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)bs_bytes_figure(w->bytes),
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(block->bytes));
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
-    w->offset = block->offset + offset;
+    w->offset = bs_bytes_add(block->offset, offset);
     return BS_OK;
 }
 
@@ -26880,7 +27376,7 @@ static bs_status model_weight(model_open *o, int32_t index)
     w->block = bs_cursor_i32(&o->cursor[1]);
     w->dtype = bs_cursor_i32(&o->cursor[2]);
     w->rank = bs_cursor_i32(&o->cursor[3]);
-    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    const bs_bytes offset = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK)
@@ -26988,7 +27484,7 @@ static bs_status model_nodes(model_open *o)
         if (status != BS_OK)
             return status;
         const bs_op *op = bs_op_get(node.op);
-        m->text_bytes += op->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        m->text_bytes = bs_bytes_add(m->text_bytes, bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op == &bs_op_route;
         m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
     }
@@ -27026,7 +27522,7 @@ static bs_model *model_create(bs_arena *arena, const char *where, bs_error *erro
     const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
-        bs_fail_arena(error, arena, sizeof *model, "a model file");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *model), "a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
@@ -27063,7 +27559,7 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bs_bytes_of(bytes)};
     bs_model *model = model_create(arena, "memory", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -27075,7 +27571,7 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
-    const bs_source source = {NULL, *reader, reader->size};
+    const bs_source source = {NULL, *reader, bs_bytes_of(reader->size)};
     bs_model *model = model_create(arena, "reader", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -27102,7 +27598,7 @@ static void model_open_stream(bs_model *model, bs_arena *arena, const char *path
         return;
     uint64_t bytes = 0;
     uint32_t alignment = 0;
-    uint8_t *probe = room + (-(uintptr_t)room & (BS_PROBE_BYTES - 1));
+    uint8_t *probe = room + bs_to_aligned(room, BS_PROBE_BYTES);
     model->stream_file = p->file_open_direct(p->user, path, probe, &bytes, &alignment);
     if (model->stream_file < 0)
         return;
@@ -27126,15 +27622,16 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     bs_model *model = model_create(arena, path, error);
     if (!model)
         return NULL;
-    bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
-    model->file = p->file_open(p->user, path, &source.size);
+    uint64_t bytes = 0;
+    model->file = p->file_open(p->user, path, &bytes);
     if (model->file < 0) {
         arena->used = mark;
         bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
         return NULL;
     }
     model->platform = p;
-    model_open_stream(model, arena, path, source.size);
+    const bs_source source = {NULL, {model, model_file_read, 0, 1}, bs_bytes_of(bytes)};
+    model_open_stream(model, arena, path, bytes);
     return model_finish(model, &source, arena, mark, error);
 }
 

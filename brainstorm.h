@@ -307,7 +307,7 @@ typedef struct bs_graph_desc {
     int32_t max_routers;    /* [63; beyond 2048 nodes a 32nd of them] */
 } bs_graph_desc;
 
-size_t bs_graph_bytes(const bs_graph_desc *desc); /* desc may be NULL; 0 when out of range */
+size_t bs_graph_bytes(const bs_graph_desc *desc); /* desc may be NULL; 0 when out of range, or more than a size_t holds */
 /* Lives in `arena` (persistent). NULL when it does not fit. */
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
 /* The sticky error of building, BS_OK when there is none. */
@@ -646,7 +646,7 @@ typedef struct bs_sizes {
     uint64_t device, pinned;
 } bs_sizes;
 
-size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
+size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc); /* 0: the graph has failed, or more than a size_t holds */
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);

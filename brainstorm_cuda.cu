@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 986ee3cfd4d6ddf5f391a5497a870d95a4f284070cae60dbab9bc06e56023c9d
+ * sha256 of the parts: 66c158923db45014e010554c8ef53fbedd60c4781f8e0fd900db62d73e1ca3ad
  */
 #include "brainstorm.h"
 
@@ -82,12 +82,131 @@ extern "C" {
 #define BS_DEBUG_H
 
 /* ==== begin src/base.h ======================================================================== */
-/* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
- * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
+/* base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* ==== begin src/bytes.h ======================================================================= */
+/* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
+ *
+ * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
+ * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
+ * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
+ * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
+ *
+ * Owns the field `unchecked`, which nothing else may touch (tests/bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
+ * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
+ * with what callers and files say, and the plain fields of public structs. */
+#ifndef BS_BYTES_H
+#define BS_BYTES_H
+
+/* #include "brainstorm.h" */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct bs_bytes {
+    uint64_t unchecked;
+} bs_bytes;
+
+#define BS_BYTES_TOO_MANY UINT64_MAX
+
+static inline bs_bytes bs_bytes_of(uint64_t n)
+{
+    const bs_bytes bytes = {n};
+    return bytes;
+}
+
+static inline bool bs_bytes_known(bs_bytes a) { return a.unchecked != BS_BYTES_TOO_MANY; }
+static inline bool bs_bytes_any(bs_bytes a) { return a.unchecked != 0; }
+static inline bool bs_bytes_less(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked; }
+static inline bool bs_bytes_same(bs_bytes a, bs_bytes b) { return a.unchecked == b.unchecked; }
+static inline bs_bytes bs_bytes_max(bs_bytes a, bs_bytes b) { return a.unchecked > b.unchecked ? a : b; }
+static inline bs_bytes bs_bytes_min(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked ? a : b; }
+
+static inline bs_bytes bs_bytes_add(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - b.unchecked ? BS_BYTES_TOO_MANY : a.unchecked + b.unchecked);
+}
+
+/* a - b; too many when that is below zero: a size that is no size has no end. */
+static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(!bs_bytes_known(a) || b.unchecked > a.unchecked ? BS_BYTES_TOO_MANY : a.unchecked - b.unchecked);
+}
+
+/* A count below zero is too many. */
+static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
+{
+    const bool fits = bs_bytes_known(a) && count >= 0 && (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
+    return bs_bytes_of(fits ? a.unchecked * (uint64_t)count : BS_BYTES_TOO_MANY);
+}
+
+/* Bytes of `count` elements; and the same where the count comes from a file. */
+static inline bs_bytes bs_bytes_array(int64_t count, size_t each) { return bs_bytes_times(bs_bytes_of(each), count); }
+static inline bs_bytes bs_bytes_product(bs_bytes a, bs_bytes b)
+{
+    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) && (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
+    return bs_bytes_of(fits ? a.unchecked * b.unchecked : BS_BYTES_TOO_MANY);
+}
+
+/* Rounded down; parts > 0. */
+static inline bs_bytes bs_bytes_share(bs_bytes a, uint64_t parts)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked / parts : BS_BYTES_TOO_MANY);
+}
+
+/* Up and down to a multiple of a power of two. */
+static inline bs_bytes bs_bytes_align_to(bs_bytes a, uint64_t alignment)
+{
+    const uint64_t pad = alignment - 1;
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - pad ? BS_BYTES_TOO_MANY : (a.unchecked + pad) & ~pad);
+}
+
+static inline bs_bytes bs_bytes_align_down(bs_bytes a, uint64_t alignment)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked & ~(alignment - 1) : BS_BYTES_TOO_MANY);
+}
+
+static inline bs_bytes bs_bytes_align(bs_bytes a) { return bs_bytes_align_to(a, BS_ALIGNMENT); }
+static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment) { return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0; }
+
+/* Puts an array behind what is *used: aligned; returns where it begins. */
+static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+{
+    const bs_bytes at = *used;
+    *used = bs_bytes_add(at, bs_bytes_align(bs_bytes_array(count, each)));
+    return at;
+}
+
+/* The number for messages, comparisons and public structs: nothing may be added to it. */
+static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
+
+/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from bytes to
+ * memory. False leaves *size alone. */
+static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
+{
+    if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
+        return false;
+    *size = (size_t)a.unchecked;
+    return true;
+}
+
+/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked for, so
+ * that none is looked at again while a network runs. */
+static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+/* Row `row` of rows of `each` bytes that begin at `offset`. */
+static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
+{
+    return memory + (size_t)offset.unchecked + (uint64_t)row * each.unchecked;
+}
+
+#endif
+/* ==== end src/bytes.h ========================================================================= */
 
 #include <math.h>
 #include <stdarg.h>
@@ -98,7 +217,7 @@ extern "C" {
 #define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
 #define BS_MAX_LANES 8
 
-/* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -107,11 +226,6 @@ static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static inline uint64_t bs_align_u64(uint64_t bytes)
-{
-    return bs_add_u64(bytes, BS_ALIGNMENT - 1) & ~(uint64_t)(BS_ALIGNMENT - 1);
 }
 
 static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -125,12 +239,29 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
+/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+/* Bytes from here to the next multiple of a power of two. */
+static inline size_t bs_to_aligned(const void *memory, size_t alignment)
+{
+    const size_t past = (size_t)((uintptr_t)memory & (alignment - 1));
+    return past ? alignment - past : 0;
+}
+
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
-    uint64_t used;
+    bs_bytes used;
 } bs_carver;
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* From an arena, when this machine can count as many; or NULL. */
+void *bs_take(bs_arena *arena, bs_bytes bytes);
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
@@ -147,7 +278,9 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
@@ -320,6 +453,12 @@ bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The product of its dimensions, each at its maximum; and the bytes of so many. */
+bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
+static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
+{
+    return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
+}
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
@@ -392,9 +531,9 @@ typedef struct bs_node_plan {
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
-    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
-    uint64_t prepared_offset;
-    uint64_t scratch_bytes; /* a thread */
+    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_offset;
+    bs_bytes scratch_bytes; /* a thread */
     int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
@@ -476,8 +615,8 @@ const bs_op *bs_op_get(int32_t index);
 int32_t bs_op_index(const char *name); /* -1 when unknown */
 
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-uint64_t bs_weight_elements(const bs_weight_spec *spec);
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -495,6 +634,13 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
+
+/* Floats that n floats take when the next array is aligned. */
+static inline ptrdiff_t bs_aligned_floats(int32_t n)
+{
+    const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
+    return (n + line - 1) / line * line;
+}
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
@@ -590,8 +736,8 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    uint64_t offset;
-    uint64_t row_bytes;
+    bs_bytes offset;
+    bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
 } bs_value_plan;
 
@@ -625,7 +771,7 @@ typedef struct bs_part {
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
     int32_t place;        /* in region_parts */
-    uint64_t scratch_bytes;
+    bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
 
@@ -652,11 +798,11 @@ typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
     int32_t n_nodes, n_tensors;
-    uint64_t prepared_bytes;
+    bs_bytes prepared_bytes;
 } bs_plan_unit;
 
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
-#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
 /* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
  * that starts last is what a thread waits for. */
@@ -676,9 +822,9 @@ struct bs_plan {
     int32_t most_parts;       /* of a region */
     int32_t most_stage_units; /* of a stage */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
-    uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
-    uint64_t kernel_scratch_bytes, kernel_scratch_offset;
-    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
+    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
+    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -693,8 +839,8 @@ struct bs_plan {
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
-    uint64_t slot_bytes, all_unit_bytes, largest_unit_bytes;
-    uint64_t chunk_bytes, lane_bytes; /* of one lane's staging */
+    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
+    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
@@ -720,22 +866,22 @@ static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_n
 static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
 /* Bytes of their workspaces, only while planning. Every pass has it to itself. */
-uint64_t bs_plan_live_workspace(const bs_graph *graph);
-uint64_t bs_plan_fuse_workspace(const bs_graph *graph);
-uint64_t bs_plan_units_workspace(const bs_graph *graph);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);
-uint64_t bs_plan_stages_workspace(const bs_graph *graph);
-uint64_t bs_plan_memory_workspace(const bs_graph *graph);
+bs_bytes bs_plan_live_workspace(const bs_graph *graph);
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
-    uint64_t bytes, offset;
+    bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
 /* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
  * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
-uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace);
-uint64_t bs_place_workspace(int32_t count);
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+bs_bytes bs_place_workspace(int32_t count);
 
 /* Helpers of several stages. */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -748,7 +894,7 @@ static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units >
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
-uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
@@ -902,7 +1048,7 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
  * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
@@ -1815,7 +1961,7 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw));
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw), 1)));
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
         s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
@@ -2576,7 +2722,7 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bytes);
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bytes, 1)));
     s->p[BS_CU_CONV_LAYOUT].i = !reference;
 }
 
@@ -4484,7 +4630,7 @@ static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
 static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_batch_norm;
-    s->p[0].i = (int32_t)(n->np->prepared_bytes / 8);
+    s->p[0].i = (int32_t)bs_bytes_figure(bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
     bs_cu_cut(n, s);
 }
 
@@ -5471,7 +5617,8 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     const bool half = n->np->half != 0;
     const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4, padded = (k * bytes + 15) / 16 * 16 / bytes;
     const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x), to = bs_cu_linear_dense(n, y);
-    const int64_t bias = (int64_t)bs_align_u64((uint64_t)padded * (uint64_t)bytes * (uint64_t)out), array = (int64_t)bs_align_u64(4 * (uint64_t)out);
+    const int64_t bias = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
+    const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
     const float one = 1.0f, zero = 0.0f;
 #if CUBLAS_VER_MAJOR >= 11
@@ -5684,7 +5831,7 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t last = n->in[0].rank - 1;
     s->p[0].f = s->p[0].f == 0.0f ? 1e-5f : s->p[0].f;
-    s->p[1].i = (int32_t)(bs_align_u64(4 * (uint64_t)n->in[0].dim[last]) / 4);
+    s->p[1].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
     bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
 }
 
@@ -6065,7 +6212,7 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const int32_t patches = n->graph->domains[info->domain].patches;
     bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
-    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_weight_offset(specs, 1);
+    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
     s->p[BS_CU_P_PATCHES].i = patches;
     if (patches < 0)
         return;
@@ -7626,9 +7773,9 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     int64_t h, w;
     o->dtype = (uint8_t)dtype;
     o->stored = v->domain;
-    o->row_bytes = (int64_t)p->row_bytes;
+    o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
     o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
-    o->base = p->offset + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
+    o->base = bs_bytes_figure(p->offset) + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
     if (v->rank != 3) {
         bs_cu_dense(l, value, o);
         return;
@@ -7663,7 +7810,7 @@ static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
         bs_cu_at_bound(l, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[p->source].prepared_offset;
+        o->base = l->memory + l->layout->weights + bs_bytes_figure(l->plan->nodes[p->source].prepared_offset);
     } else {
         bs_cu_stored(l, value, o);
     }
@@ -7723,7 +7870,7 @@ static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     bs_cu_extent(l, value, o);
     if (bs_op_get(n->op)->weights) { /* a constant */
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[node].prepared_offset;
+        o->base = l->memory + l->layout->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
         o->place = BS_AT_ROOT;
     } else if (n->n_in == 0) {
         bs_cu_at_bound(l, node, o);
@@ -7953,7 +8100,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->operands = l->n_operands;
     s->batch = s->parts = 1;
     s->unit = l->plan->nodes[i->node].unit;
-    s->prepared = l->plan->nodes[i->node].prepared_offset;
+    s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     switch (i->kind) {
     case BS_INSTR_OP: bs_cu_step_op(l, i, s); break;
     case BS_INSTR_LOAD: bs_cu_step_load(l, i, s); break;
@@ -8415,7 +8562,7 @@ static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *
 #else
     void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
     if (!workspace)
-        return bs_fail_arena(error, &d->base.memory, bytes, "the workspace of cuBLAS");
+        return bs_fail_arena(error, &d->base.memory, bs_bytes_of(bytes), "the workspace of cuBLAS");
     if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
         d->cublas = NULL;
         return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
@@ -8469,7 +8616,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     const size_t mark = arena->used;
     bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));
     if (!d) {
-        bs_fail_arena(error, arena, sizeof *d, "the device");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *d), "the device");
         return NULL;
     }
     memset(d, 0, sizeof *d);
@@ -8579,17 +8726,17 @@ static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_
 static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
 {
     const bs_graph *g = s->client->graph;
-    bs_carver c = {s->pinned + s->layout.session, 0};
+    bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
     s->launches.room = 2 * s->layout.n_steps + 2;
     s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
-    if (c.used <= s->layout.session_bytes)
+    if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
         return BS_OK;
     return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
-                   (unsigned long long)c.used);
+                   (unsigned long long)bs_bytes_figure(c.used));
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -8615,12 +8762,12 @@ static void bs_cu_session_program(bs_device_session *s)
  * limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
-    uint64_t most = 0;
+    bs_bytes most = {0};
     for (int32_t k = 0; k < s->client->plan->n_parts; k++)
-        most = most > s->client->plan->parts[k].scratch_bytes ? most : s->client->plan->parts[k].scratch_bytes;
+        most = bs_bytes_max(most, s->client->plan->parts[k].scratch_bytes);
     s->program.scratch = s->memory + s->layout.scratch;
     s->program.scratch_bytes = s->layout.scratch_bytes;
-    s->shared = (s->layout.scratch_bytes ? 0 : most) + BS_CU_WORKSPACE;
+    s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_CU_WORKSPACE;
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)
@@ -9011,7 +9158,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
         return status;
     const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
-    float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
+    float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
     memset(chosen, 0xff, 4 * (size_t)rows);
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)

@@ -7,7 +7,7 @@
 
 typedef struct bs_graph_layout {
     bs_graph_desc n; /* what there is room for beside entry 0 */
-    uint64_t at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
+    bs_bytes at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
 } bs_graph_layout;
 
 /* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
@@ -37,56 +37,50 @@ static bool room_is_sound(const bs_graph_desc *n)
     return sound;
 }
 
-static uint64_t room_take(uint64_t *at, int32_t count, size_t bytes)
-{
-    const uint64_t begin = *at;
-    *at += bs_align_u64((uint64_t)count * bytes);
-    return begin;
-}
-
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
 {
-    uint64_t at = bs_align_u64(sizeof(bs_graph));
     l->n = graph_room(desc);
     if (!room_is_sound(&l->n))
         return false;
-    l->at_nodes = room_take(&at, l->n.max_nodes + 1, sizeof(bs_node));
-    l->at_values = room_take(&at, l->n.max_values + 1, sizeof(bs_value_info));
-    l->at_operands = room_take(&at, l->n.max_operands, sizeof(int32_t));
-    l->at_domains = room_take(&at, l->n.max_domains + 1, sizeof(bs_domain));
-    l->at_dims = room_take(&at, l->n.max_dims, sizeof(bs_dim_info));
-    l->at_blocks = room_take(&at, l->n.max_blocks + 1, sizeof(bs_block));
-    l->at_routers = room_take(&at, l->n.max_routers + 1, sizeof(bs_router_info));
-    l->at_text = room_take(&at, l->n.max_text_bytes, 1);
-    l->bytes = at;
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
+    l->at_nodes = bs_bytes_place(&l->bytes, l->n.max_nodes + 1, sizeof(bs_node));
+    l->at_values = bs_bytes_place(&l->bytes, l->n.max_values + 1, sizeof(bs_value_info));
+    l->at_operands = bs_bytes_place(&l->bytes, l->n.max_operands, sizeof(int32_t));
+    l->at_domains = bs_bytes_place(&l->bytes, l->n.max_domains + 1, sizeof(bs_domain));
+    l->at_dims = bs_bytes_place(&l->bytes, l->n.max_dims, sizeof(bs_dim_info));
+    l->at_blocks = bs_bytes_place(&l->bytes, l->n.max_blocks + 1, sizeof(bs_block));
+    l->at_routers = bs_bytes_place(&l->bytes, l->n.max_routers + 1, sizeof(bs_router_info));
+    l->at_text = bs_bytes_place(&l->bytes, l->n.max_text_bytes, 1);
     return true;
 }
 
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    return graph_layout(desc, &l) ? (size_t)l.bytes : 0;
+    size_t bytes = 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    if (!arena || !graph_layout(desc, &l))
+    const size_t bytes = bs_graph_bytes(desc);
+    if (!arena || bytes == 0 || !graph_layout(desc, &l))
         return NULL;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_arena_take(arena, bytes);
     if (!memory)
         return NULL;
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
     g->mark = BS_MARK_GRAPH;
-    g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
-    g->values = (bs_value_info *)(void *)(memory + l.at_values);
-    g->operands = (int32_t *)(void *)(memory + l.at_operands);
-    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
-    g->dims = (bs_dim_info *)(void *)(memory + l.at_dims);
-    g->blocks = (bs_block *)(void *)(memory + l.at_blocks);
-    g->routers = (bs_router_info *)(void *)(memory + l.at_routers);
-    g->text = (char *)(memory + l.at_text);
+    g->nodes = (bs_node *)(void *)(bs_bytes_at(memory, l.at_nodes));
+    g->values = (bs_value_info *)(void *)(bs_bytes_at(memory, l.at_values));
+    g->operands = (int32_t *)(void *)(bs_bytes_at(memory, l.at_operands));
+    g->domains = (bs_domain *)(void *)(bs_bytes_at(memory, l.at_domains));
+    g->dims = (bs_dim_info *)(void *)(bs_bytes_at(memory, l.at_dims));
+    g->blocks = (bs_block *)(void *)(bs_bytes_at(memory, l.at_blocks));
+    g->routers = (bs_router_info *)(void *)(bs_bytes_at(memory, l.at_routers));
+    g->text = (char *)(bs_bytes_at(memory, l.at_text));
     g->max_nodes = l.n.max_nodes;
     g->max_values = l.n.max_values;
     g->max_text = l.n.max_text_bytes;
@@ -143,13 +137,14 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 
 static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
 {
-    const size_t at = ((size_t)g->n_text + alignment - 1) / alignment * alignment;
-    if (at + bytes > (size_t)g->max_text) {
+    const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
+    size_t end = 0;
+    if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
         bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
         return NULL;
     }
-    g->n_text = (int32_t)(at + bytes);
-    return g->text + at;
+    g->n_text = (int32_t)end;
+    return bs_bytes_at((uint8_t *)g->text, at);
 }
 
 const char *bs_graph_text(bs_graph *graph, const char *text)
@@ -494,17 +489,22 @@ static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int
     }
 }
 
+bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t i = 0; i < value->rank; i++)
+        elements = bs_bytes_times(elements, bs_dim_max(g, value->dims[i]));
+    return elements;
+}
+
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
         return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
-        uint64_t elements = 1;
         char shape[128];
-        for (int32_t d = 0; d < out->rank; d++)
-            elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        if (elements > (uint64_t)1 << 40)
+        if (bs_bytes_less(bs_bytes_of((uint64_t)1 << 40), bs_value_elements(g, out)))
             return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
                                  bs_value_text(g, out, shape, sizeof shape));
     }

@@ -132,6 +132,12 @@ bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The product of its dimensions, each at its maximum; and the bytes of so many. */
+bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
+static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
+{
+    return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
+}
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */

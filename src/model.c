@@ -128,13 +128,13 @@ static bs_status model_was_read(const model_open *o)
 
 bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    const uint64_t left = bs_cursor_left(cursor) / each;
+    const uint64_t left = bs_bytes_figure(bs_bytes_share(bs_cursor_left(cursor), each));
     return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
                                        (unsigned long long)left);
 }
 
 /* The name of an entry, from the first of the cursors. */
-static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+static bs_status model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
 {
     *at = o->cursor[0].at;
     if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
@@ -157,12 +157,12 @@ static bs_status model_entries(model_open *o, const char *what, int32_t count, b
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64((uint64_t)(count > 0 ? count : 1), each); /* capped counts */
-    void *memory = bs_arena_take(o->arena, (size_t)bytes);
+    const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
+    void *memory = bs_take(o->arena, bytes);
     if (!memory)
         *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
     else
-        memset(memory, 0, (size_t)bytes);
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
     return memory;
 }
 
@@ -173,7 +173,7 @@ static bs_status model_symbol(model_open *o, int32_t index)
     bs_model_symbol *symbol = &o->model->symbols[index];
     bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
     symbol->maximum = bs_cursor_i64(&o->cursor[1]);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK && symbol->maximum < 1)
@@ -199,16 +199,16 @@ static bs_status model_block_record(model_open *o, bs_model_block *block, int32_
 {
     const bs_gguf *gguf = &o->model->gguf;
     const uint32_t head = bs_model_head_bytes(o->model);
-    const unsigned long long bytes = block->bytes;
+    const unsigned long long bytes = bs_bytes_figure(block->bytes);
     if (number == -1)
         return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
                        (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
@@ -221,11 +221,11 @@ static bs_status model_block(model_open *o, int32_t index)
     bs_model_block *block = &o->model->blocks[index];
     const int32_t n = o->model->n_nodes;
     bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     block->first_node = bs_cursor_i32(&o->cursor[1]);
     block->end_node = bs_cursor_i32(&o->cursor[2]);
     const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
-    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->bytes = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     block->crc32 = bs_cursor_u32(&o->cursor[5]);
     if (status == BS_OK)
         status = model_was_read(o);
@@ -266,20 +266,20 @@ static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
     if (w->rank < 1 || w->rank > BS_MAX_RANK)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
-    w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
+    w->bytes = bs_bytes_of(bs_dtype_bytes((bs_dtype)w->dtype));
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(dims);
         if (dims->status != BS_OK)
             return bs_cursor_fail(dims, o->error, model_dims.key);
         if (w->dim[i] < 1)
             return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
-        w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
+        w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
 {
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
@@ -287,17 +287,17 @@ static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t i
         return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (offset % 256 != 0 || offset < used)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
-                       (unsigned long long)used);
-    if (bs_add_u64(offset, w->bytes) > block->bytes)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
-                       (unsigned long long)offset, (unsigned long long)block->bytes);
+    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m)) : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
+    if (!bs_bytes_aligned_to(offset, 256) || bs_bytes_less(offset, used))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(used));
+    if (bs_bytes_less(block->bytes, bs_bytes_add(offset, w->bytes)))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)bs_bytes_figure(w->bytes),
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(block->bytes));
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
-    w->offset = block->offset + offset;
+    w->offset = bs_bytes_add(block->offset, offset);
     return BS_OK;
 }
 
@@ -309,7 +309,7 @@ static bs_status model_weight(model_open *o, int32_t index)
     w->block = bs_cursor_i32(&o->cursor[1]);
     w->dtype = bs_cursor_i32(&o->cursor[2]);
     w->rank = bs_cursor_i32(&o->cursor[3]);
-    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    const bs_bytes offset = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK)
@@ -417,7 +417,7 @@ static bs_status model_nodes(model_open *o)
         if (status != BS_OK)
             return status;
         const bs_op *op = bs_op_get(node.op);
-        m->text_bytes += op->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        m->text_bytes = bs_bytes_add(m->text_bytes, bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op == &bs_op_route;
         m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
     }

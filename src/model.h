@@ -24,23 +24,24 @@
 
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
-    uint64_t name_at; /* of the string, its length included */
-    uint64_t offset, bytes; /* the head included */
+    bs_bytes name_at; /* of the string, its length included */
+    bs_bytes offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
     uint32_t crc32; /* of what follows the head */
 } bs_model_block;
 
 typedef struct bs_model_weight {
-    uint64_t hash, name_at;
-    uint64_t offset, bytes; /* absolute */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset, bytes; /* absolute */
     int64_t dim[BS_MAX_RANK];
     int32_t dtype, rank, block;
     int32_t by_hash; /* entry k of the table: which weight is the k-th by its hash */
 } bs_model_weight;
 
 typedef struct bs_model_symbol {
-    uint64_t name_at;
+    bs_bytes name_at;
     int64_t maximum;
 } bs_model_symbol;
 
@@ -57,7 +58,7 @@ struct bs_model {
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     int32_t n_routers, n_domains; /* of the graph, at most */
-    uint64_t text_bytes; /* that names and parameters will take in the graph */
+    bs_bytes text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
     bs_model_symbol *symbols;

@@ -37,7 +37,7 @@ static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, i
 /* target: NULL when they are not asked for. */
 static bs_status walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
 {
-    const uint64_t bytes = (uint64_t)count * sizeof *target;
+    const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
     const bool there = target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes);
     return there ? BS_OK : bs_cursor_fail(list, error, what);
 }

@@ -13,7 +13,7 @@ static bs_model *model_create(bs_arena *arena, const char *where, bs_error *erro
     const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
-        bs_fail_arena(error, arena, sizeof *model, "a model file");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *model), "a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
@@ -50,7 +50,7 @@ bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, 
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bs_bytes_of(bytes)};
     bs_model *model = model_create(arena, "memory", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -62,7 +62,7 @@ bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_erro
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
-    const bs_source source = {NULL, *reader, reader->size};
+    const bs_source source = {NULL, *reader, bs_bytes_of(reader->size)};
     bs_model *model = model_create(arena, "reader", error);
     return model ? model_finish(model, &source, arena, mark, error) : NULL;
 }
@@ -89,7 +89,7 @@ static void model_open_stream(bs_model *model, bs_arena *arena, const char *path
         return;
     uint64_t bytes = 0;
     uint32_t alignment = 0;
-    uint8_t *probe = room + (-(uintptr_t)room & (BS_PROBE_BYTES - 1));
+    uint8_t *probe = room + bs_to_aligned(room, BS_PROBE_BYTES);
     model->stream_file = p->file_open_direct(p->user, path, probe, &bytes, &alignment);
     if (model->stream_file < 0)
         return;
@@ -113,15 +113,16 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     bs_model *model = model_create(arena, path, error);
     if (!model)
         return NULL;
-    bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
-    model->file = p->file_open(p->user, path, &source.size);
+    uint64_t bytes = 0;
+    model->file = p->file_open(p->user, path, &bytes);
     if (model->file < 0) {
         arena->used = mark;
         bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
         return NULL;
     }
     model->platform = p;
-    model_open_stream(model, arena, path, source.size);
+    const bs_source source = {NULL, {model, model_file_read, 0, 1}, bs_bytes_of(bytes)};
+    model_open_stream(model, arena, path, bytes);
     return model_finish(model, &source, arena, mark, error);
 }
 

@@ -64,7 +64,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     const bs_value_info *v = &c->session->graph->values[value];
     const bs_value_plan *p = &c->session->plan->values[value];
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)p->row_bytes / bytes;
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
     o->data = base;
     if (v->rank != 3) {
         dense_strides(c, v, o);
@@ -115,8 +115,8 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     const bs_value_plan *p = &c->session->plan->values[value];
     const int32_t domain = c->session->graph->values[value].domain;
     if (p->place == BS_PLACE_SCRATCH)
-        return c->scratch + p->offset + (uint64_t)row * p->row_bytes;
-    return c->session->transient + p->offset + (uint64_t)(c->domains[domain].first + row) * p->row_bytes;
+        return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
+    return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
 /* A root value, wherever it is. */
@@ -128,11 +128,11 @@ static void operand_root(const bs_context *c, int32_t value, bs_operand *o)
     if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
         operand_bound(c, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
-        o->data = s->weights + s->plan->nodes[p->source].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
         o->row_stride = 0;
         dense_strides(c, &s->graph->values[value], o);
     } else {
-        operand_stored(c, value, s->transient + p->offset, o);
+        operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
         o->row_stride = 0;
     }
 }
@@ -314,7 +314,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         o->data = parent.data;
     } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
         dense_strides(c, &s->graph->values[value], o);
-        o->data = s->weights + s->plan->nodes[node].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     } else if (s->graph->nodes[node].n_in == 0) {
         operand_bound(c, node, o);
     } else {

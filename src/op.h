@@ -42,9 +42,9 @@ typedef struct bs_node_plan {
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
-    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
-    uint64_t prepared_offset;
-    uint64_t scratch_bytes; /* a thread */
+    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_offset;
+    bs_bytes scratch_bytes; /* a thread */
     int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
@@ -126,8 +126,8 @@ const bs_op *bs_op_get(int32_t index);
 int32_t bs_op_index(const char *name); /* -1 when unknown */
 
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-uint64_t bs_weight_elements(const bs_weight_spec *spec);
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -145,6 +145,13 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
+
+/* Floats that n floats take when the next array is aligned. */
+static inline ptrdiff_t bs_aligned_floats(int32_t n)
+{
+    const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
+    return (n + line - 1) / line * line;
+}
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 

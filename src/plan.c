@@ -7,7 +7,7 @@
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
+    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
         at_stage_units, at_workspace, bytes;
     int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
@@ -18,19 +18,19 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
     const int32_t stages = streams ? g->n_nodes : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
-    l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
-    l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
-    l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
+    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
+    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
+    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
 }
 
 /* What the hungriest pass takes. */
-static uint64_t workspace_bytes(const bs_graph *g)
+static bs_bytes workspace_bytes(const bs_graph *g)
 {
-    const uint64_t passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_units_workspace(g),
+    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_units_workspace(g),
                                bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
-    uint64_t most = 0;
+    bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
-        most = passes[i] > most ? passes[i] : most;
+        most = bs_bytes_max(most, passes[i]);
     return most;
 }
 
@@ -49,32 +49,34 @@ static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_l
     const bool streams = desc && desc->slot_bytes > 0;
     l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
     l->max_instrs = bs_plan_most_instrs(g);
-    l->at_live = bs_align_u64(sizeof(bs_plan));
-    l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_routers = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
-    l->at_parts = l->at_routers + bs_align_u64((uint64_t)g->n_routers * sizeof(bs_router_plan));
-    l->at_region_parts = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
-    l->at_regions = l->at_region_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(int32_t));
-    l->at_instrs = l->at_regions + bs_align_u64((uint64_t)l->max_regions * sizeof(bs_region));
-    l->at_units = l->at_instrs + bs_align_u64((uint64_t)l->max_instrs * sizeof(bs_instr));
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
+    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
+    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
+    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
+    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
+    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
+    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
+    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
+    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
     layout_streaming(g, streams, l);
-    l->bytes = l->at_workspace + workspace_bytes(g);
+    l->at_workspace = l->bytes;
+    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
+    size_t bytes = 0;
     if (!graph || graph->status != BS_OK)
         return 0;
     plan_layout_make(graph, desc, &l);
-    return (size_t)l.bytes;
+    return bs_bytes_fit(l.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
@@ -97,18 +99,17 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
     np->prepared_bytes = canonical;
-    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
+    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
-        np->scratch_bytes = 0; /* blocks of threads have their own */
-    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+    bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = *used;
-    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : canonical;
-    p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
-    p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
+    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    p->staging_bytes = np->unit ? p->staging_bytes : bs_bytes_max(p->staging_bytes, canonical);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
 }
 
 /* A field of bs_plan_desc, and what it may be. */
@@ -190,10 +191,10 @@ static void find_last_route(bs_plan *p)
 static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
-    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
-    p->all_unit_bytes = p->largest_unit_bytes = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = 0;
+        p->units[u].prepared_bytes = bs_bytes_of(0);
     bs_plan_lower(p, workspace);
     order_parts(p, workspace);
     find_last_route(p);
@@ -239,35 +240,35 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     }
     plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_take(arena, l.bytes);
     if (!memory) {
         bs_fail_arena(error, arena, l.bytes, "the plan");
         return NULL;
     }
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bs_plan_bytes(graph, desc));
     bs_plan *p = (bs_plan *)(void *)memory;
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
-    p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
+    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     p->max_instrs = l.max_instrs;
     p->max_parts = l.max_parts;
     p->max_regions = l.max_regions;
-    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
-    p->routers = (bs_router_plan *)(void *)(memory + l.at_routers);
-    p->parts = (bs_part *)(void *)(memory + l.at_parts);
-    p->region_parts = (int32_t *)(void *)(memory + l.at_region_parts);
-    p->regions = (bs_region *)(void *)(memory + l.at_regions);
-    p->node_live = (bool *)(memory + l.at_live);
-    p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
-    p->values = (bs_value_plan *)(void *)(memory + l.at_values);
-    p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
-    p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
-    p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
-    p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    if (plan_make(p, memory + l.at_workspace, error))
+    p->domains = (bs_domain_plan *)(void *)(bs_bytes_at(memory, l.at_domains));
+    p->routers = (bs_router_plan *)(void *)(bs_bytes_at(memory, l.at_routers));
+    p->parts = (bs_part *)(void *)(bs_bytes_at(memory, l.at_parts));
+    p->region_parts = (int32_t *)(void *)(bs_bytes_at(memory, l.at_region_parts));
+    p->regions = (bs_region *)(void *)(bs_bytes_at(memory, l.at_regions));
+    p->node_live = (bool *)(bs_bytes_at(memory, l.at_live));
+    p->nodes = (bs_node_plan *)(void *)(bs_bytes_at(memory, l.at_nodes));
+    p->values = (bs_value_plan *)(void *)(bs_bytes_at(memory, l.at_values));
+    p->instrs = (bs_instr *)(void *)(bs_bytes_at(memory, l.at_instrs));
+    p->units = (bs_plan_unit *)(void *)(bs_bytes_at(memory, l.at_units));
+    p->stages = (bs_trace_stage *)(void *)(bs_bytes_at(memory, l.at_stages));
+    p->stage_units = (int32_t *)(void *)(bs_bytes_at(memory, l.at_stage_units));
+    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
         return p;
     arena->used = mark;
     return NULL;
@@ -313,9 +314,9 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
-                (unsigned long long)part->scratch_bytes, part->flops);
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)part->scratch_bytes, part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -328,12 +329,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
         say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
-            (unsigned long long)p->shared_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->scratch_bytes, p->threads, bs_tier_name(p->tier), p->threads,
-            (unsigned long long)p->weight_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->weight_bytes));
     }
 }
 
@@ -348,8 +349,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
-            (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,
-            (unsigned long long)plan->lane_bytes);
+            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_REGION)

@@ -25,8 +25,8 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    uint64_t offset;
-    uint64_t row_bytes;
+    bs_bytes offset;
+    bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
 } bs_value_plan;
 
@@ -60,7 +60,7 @@ typedef struct bs_part {
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
     int32_t place;        /* in region_parts */
-    uint64_t scratch_bytes;
+    bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
 
@@ -87,11 +87,11 @@ typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
     int32_t n_nodes, n_tensors;
-    uint64_t prepared_bytes;
+    bs_bytes prepared_bytes;
 } bs_plan_unit;
 
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
-#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
 /* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
  * that starts last is what a thread waits for. */
@@ -111,9 +111,9 @@ struct bs_plan {
     int32_t most_parts;       /* of a region */
     int32_t most_stage_units; /* of a stage */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
-    uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
-    uint64_t kernel_scratch_bytes, kernel_scratch_offset;
-    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
+    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
+    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -128,8 +128,8 @@ struct bs_plan {
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
-    uint64_t slot_bytes, all_unit_bytes, largest_unit_bytes;
-    uint64_t chunk_bytes, lane_bytes; /* of one lane's staging */
+    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
+    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
@@ -155,22 +155,22 @@ static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_n
 static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
 /* Bytes of their workspaces, only while planning. Every pass has it to itself. */
-uint64_t bs_plan_live_workspace(const bs_graph *graph);
-uint64_t bs_plan_fuse_workspace(const bs_graph *graph);
-uint64_t bs_plan_units_workspace(const bs_graph *graph);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);
-uint64_t bs_plan_stages_workspace(const bs_graph *graph);
-uint64_t bs_plan_memory_workspace(const bs_graph *graph);
+bs_bytes bs_plan_live_workspace(const bs_graph *graph);
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
-    uint64_t bytes, offset;
+    bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
 /* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
  * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
-uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace);
-uint64_t bs_place_workspace(int32_t count);
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+bs_bytes bs_place_workspace(int32_t count);
 
 /* Helpers of several stages. */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -183,7 +183,7 @@ static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units >
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
-uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);

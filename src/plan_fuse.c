@@ -134,9 +134,9 @@ static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
     count_reads(f, n, 1);
 }
 
-uint64_t bs_plan_fuse_workspace(const bs_graph *graph)
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
 {
-    return bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
+    return bs_bytes_align(bs_bytes_array(graph->n_values, sizeof(int32_t)));
 }
 
 void bs_plan_fuse(bs_plan *plan, void *workspace)

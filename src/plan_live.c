@@ -381,9 +381,9 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-uint64_t bs_plan_live_workspace(const bs_graph *graph)
+bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
-    return bs_align_u64((3 * (uint64_t)graph->n_nodes + (uint64_t)graph->n_routers) * sizeof(int32_t));
+    return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
 }
 
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)

@@ -26,7 +26,7 @@ typedef struct place_pass {
     bool backwards;
     int32_t large;     /* so many of by_size come on top of the others */
     int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
-    uint64_t *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    bs_bytes *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
     int32_t *above, *below, *left, *right; /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
     int32_t root, last; /* of the tree; in memory */
 } place_pass;
@@ -40,7 +40,7 @@ static bool begins_before(const void *user, int32_t a, int32_t b)
 static bool is_larger(const void *user, int32_t a, int32_t b)
 {
     const bs_life *lives = user;
-    return lives[a].bytes > lives[b].bytes;
+    return bs_bytes_less(lives[b].bytes, lives[a].bytes);
 }
 
 /* ------------------------------------------------------------------------------------- who is met in time */
@@ -74,9 +74,9 @@ static void heap_down(place_pass *p, int32_t at, int32_t count)
 {
     const int32_t life = p->met[at];
     for (int32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && p->lives[p->met[child + 1]].offset < p->lives[p->met[child]].offset)
+        if (child + 1 < count && bs_bytes_less(p->lives[p->met[child + 1]].offset, p->lives[p->met[child]].offset))
             child++;
-        if (p->lives[p->met[child]].offset >= p->lives[life].offset)
+        if (!bs_bytes_less(p->lives[p->met[child]].offset, p->lives[life].offset))
             break;
         p->met[at] = p->met[child];
     }
@@ -93,20 +93,19 @@ static int32_t find_met(place_pass *p, const bs_life *life)
     return count;
 }
 
-static uint64_t end_of(const place_pass *p, int32_t life)
+static bs_bytes end_of(const place_pass *p, int32_t life)
 {
-    return life == p->count ? 0 : bs_align_u64(bs_add_u64(p->lives[life].offset, p->lives[life].bytes));
+    return life == p->count ? bs_bytes_of(0) : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
 }
 
 /* The lowest from `offset` on: past every one that leaves no gap. */
-static uint64_t lowest_gap(place_pass *p, const bs_life *life, uint64_t offset)
+static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
 {
     for (int32_t count = find_met(p, life); count > 0; count--) {
         const bs_life *other = &p->lives[p->met[0]];
-        if (other->offset >= bs_add_u64(offset, life->bytes))
+        if (!bs_bytes_less(other->offset, bs_bytes_add(offset, life->bytes)))
             break;
-        const uint64_t end = end_of(p, p->met[0]);
-        offset = offset > end ? offset : end;
+        offset = bs_bytes_max(offset, end_of(p, p->met[0]));
         p->met[0] = p->met[count - 1];
         heap_down(p, 0, count - 1);
     }
@@ -115,13 +114,14 @@ static uint64_t lowest_gap(place_pass *p, const bs_life *life, uint64_t offset)
 
 /* ---------------------------------------------------------------------------------------------------- gaps */
 
-/* The gap over a life is known by it. They are in a treap, by size and then from below. */
-static uint64_t gap_of(const place_pass *p, int32_t life) { return p->lives[p->above[life]].offset - end_of(p, life); }
+/* The gap over a life is known by it. They are in a treap, by size and then from below; where sizes are too many to tell them
+ * apart, by number. */
+static bs_bytes gap_of(const place_pass *p, int32_t life) { return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life)); }
 
 static bool gap_before(const place_pass *p, int32_t a, int32_t b)
 {
-    const uint64_t x = gap_of(p, a), y = gap_of(p, b);
-    return x != y ? x < y : end_of(p, a) < end_of(p, b);
+    const bs_bytes x = gap_of(p, a), y = gap_of(p, b), low = end_of(p, a), high = end_of(p, b);
+    return !bs_bytes_same(x, y) ? bs_bytes_less(x, y) : !bs_bytes_same(low, high) ? bs_bytes_less(low, high) : a < b;
 }
 
 /* As good as random, and the same every time. */
@@ -174,11 +174,11 @@ static void gap_remove(place_pass *p, int32_t life)
 }
 
 /* The life under the smallest gap of `bytes` at least; -1: there is none. */
-static int32_t gap_find(const place_pass *p, uint64_t bytes)
+static int32_t gap_find(const place_pass *p, bs_bytes bytes)
 {
     int32_t best = -1;
     for (int32_t at = p->root; at >= 0;) {
-        const bool holds = gap_of(p, at) >= bytes;
+        const bool holds = !bs_bytes_less(gap_of(p, at), bytes);
         best = holds ? at : best;
         at = holds ? p->left[at] : p->right[at];
     }
@@ -187,7 +187,7 @@ static int32_t gap_find(const place_pass *p, uint64_t bytes)
 
 static void take_room(place_pass *p, int32_t life)
 {
-    int32_t under = gap_find(p, bs_align_u64(p->lives[life].bytes));
+    int32_t under = gap_find(p, bs_bytes_align(p->lives[life].bytes));
     const bool inside = under >= 0;
     under = inside ? under : p->last;
     if (inside)
@@ -201,20 +201,20 @@ static void take_room(place_pass *p, int32_t life)
         return;
     }
     p->below[p->above[life]] = life;
-    if (gap_of(p, life) > 0)
+    if (bs_bytes_any(gap_of(p, life)))
         gap_insert(p, life);
 }
 
 static void give_room(place_pass *p, int32_t life)
 {
     const int32_t under = p->below[life], over = p->above[life];
-    if (gap_of(p, under) > 0)
+    if (bs_bytes_any(gap_of(p, under)))
         gap_remove(p, under);
     if (life == p->last) {
         p->last = under;
         return;
     }
-    if (gap_of(p, life) > 0)
+    if (bs_bytes_any(gap_of(p, life)))
         gap_remove(p, life);
     p->above[under] = over;
     p->below[over] = under;
@@ -236,12 +236,12 @@ static bool is_born_before(const void *user, int32_t a, int32_t b)
 
 static bool dies_before(const void *user, int32_t a, int32_t b) { return death(user, a) < death(user, b); }
 
-static bool is_swept(const place_pass *p, int32_t life) { return p->lives[life].bytes > 0 && p->size_rank[life] >= p->large; }
+static bool is_swept(const place_pass *p, int32_t life) { return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large; }
 
 /* Places all but the large ones and those without bytes; p->level tells how far they reach. */
-static uint64_t sweep(place_pass *p)
+static bs_bytes sweep(place_pass *p)
 {
-    uint64_t total = 0;
+    bs_bytes total = bs_bytes_of(0);
     int32_t dead = 0;
     p->root = -1;
     p->last = p->count;
@@ -254,15 +254,15 @@ static uint64_t sweep(place_pass *p)
             take_room(p, life);
         p->birth_rank[life] = i;
         p->level[p->leaves + i] = end_of(p, p->last);
-        total = total > end_of(p, p->last) ? total : end_of(p, p->last);
+        total = bs_bytes_max(total, end_of(p, p->last));
     }
     for (int32_t i = p->leaves - 1; i >= 1; i--)
-        p->level[i] = p->level[2 * i] > p->level[2 * i + 1] ? p->level[2 * i] : p->level[2 * i + 1];
+        p->level[i] = bs_bytes_max(p->level[2 * i], p->level[2 * i + 1]);
     return total;
 }
 
 /* How far the swept ones reach while a life lasts. */
-static uint64_t level_of(const place_pass *p, int32_t life)
+static bs_bytes level_of(const place_pass *p, int32_t life)
 {
     int32_t low = p->birth_rank[life], high = p->count; /* the last that is born before it dies */
     while (high - low > 1) {
@@ -272,10 +272,10 @@ static uint64_t level_of(const place_pass *p, int32_t life)
         else
             high = middle;
     }
-    uint64_t most = 0;
+    bs_bytes most = bs_bytes_of(0);
     for (int32_t a = p->leaves + p->birth_rank[life], b = p->leaves + low; a <= b; a = (a + 1) / 2, b = (b - 1) / 2) {
-        most = most > p->level[a] ? most : p->level[a];
-        most = most > p->level[b] ? most : p->level[b];
+        most = bs_bytes_max(most, p->level[a]);
+        most = bs_bytes_max(most, p->level[b]);
     }
     return most;
 }
@@ -283,20 +283,19 @@ static uint64_t level_of(const place_pass *p, int32_t life)
 /* ------------------------------------------------------------------------------------------------ placing */
 
 /* Places lives in that order, above what is swept or from the bottom. */
-static uint64_t place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
+static bs_bytes place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
 {
-    uint64_t total = 0;
+    bs_bytes total = bs_bytes_of(0);
     for (int32_t i = 0; i < 2 * p->leaves; i++)
         p->ends[i] = INT32_MIN;
     for (int32_t i = 0; i < count; i++) {
         bs_life *life = &p->lives[order[i]];
-        life->offset = 0;
-        if (life->bytes == 0)
+        life->offset = bs_bytes_of(0);
+        if (!bs_bytes_any(life->bytes))
             continue;
-        life->offset = lowest_gap(p, life, above ? level_of(p, order[i]) : 0);
+        life->offset = lowest_gap(p, life, above ? level_of(p, order[i]) : bs_bytes_of(0));
         met_insert(p, order[i]);
-        const uint64_t end = end_of(p, order[i]);
-        total = total > end ? total : end;
+        total = bs_bytes_max(total, end_of(p, order[i]));
     }
     return total;
 }
@@ -310,26 +309,25 @@ static bool is_born_earlier(const void *user, int32_t a, int32_t b)
 static bool takes_more(const void *user, int32_t a, int32_t b)
 {
     const bs_life *x = &((const bs_life *)user)[a], *y = &((const bs_life *)user)[b];
-    return (double)x->bytes * ((double)x->last - x->first + 1) > (double)y->bytes * ((double)y->last - y->first + 1);
+    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) > (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
 }
 
 #define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
 
-static uint64_t place_swept(place_pass *p, int32_t way, int32_t large)
+static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
 {
     p->backwards = way & 1;
     p->large = way < 2 ? 0 : large;
     bs_sort(p->by_birth, p->met, p->count, is_born_before, p);
     bs_sort(p->by_death, p->met, p->count, dies_before, p);
-    const uint64_t swept = sweep(p);
+    const bs_bytes swept = sweep(p);
     int32_t *order = p->left; /* the tree of gaps has been */
     memcpy(order, p->by_size, (size_t)p->large * sizeof *order);
     if (way / 2 == 2)
         bs_sort(order, p->right, p->large, is_born_earlier, p);
     if (way / 2 == 3)
         bs_sort(order, p->right, p->large, takes_more, p->lives);
-    const uint64_t greedy = place_greedily(p, order, p->large, true);
-    return swept > greedy ? swept : greedy;
+    return bs_bytes_max(swept, place_greedily(p, order, p->large, true));
 }
 
 /* How many of the largest are alive together at most, of `large` of them. */
@@ -359,15 +357,15 @@ static int32_t count_large(const place_pass *p)
     return low;
 }
 
-static uint64_t place_best(place_pass *p)
+static bs_bytes place_best(place_pass *p)
 {
     const int32_t large = count_large(p);
     int32_t best = 0;
-    uint64_t least = UINT64_MAX, total = 0;
+    bs_bytes least = bs_bytes_of(BS_BYTES_TOO_MANY), total = least;
     for (int32_t way = 0; way < WAYS; way++) {
         total = place_swept(p, way, large);
-        best = total < least ? way : best;
-        least = total < least ? total : least;
+        best = bs_bytes_less(total, least) ? way : best;
+        least = bs_bytes_min(total, least);
     }
     return best == WAYS - 1 ? total : place_swept(p, best, large);
 }
@@ -395,10 +393,10 @@ static void carve_place(bs_carver *c, place_pass *p, int32_t count)
     p->level = bs_carve(c, swept ? 2 * (uint64_t)p->leaves : 0, sizeof *p->level);
 }
 
-uint64_t bs_place_workspace(int32_t count)
+bs_bytes bs_place_workspace(int32_t count)
 {
     place_pass p;
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     carve_place(&c, &p, count);
     return c.used;
 }
@@ -426,15 +424,15 @@ static bool many_are_alive(place_pass *p)
     return most_alive_of(p, p->count) > EXACT_ALIVE;
 }
 
-uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace)
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
 {
     place_pass p;
-    bs_carver c = {workspace, 0};
+    bs_carver c = {workspace, {0}};
     memset(&p, 0, sizeof p);
     carve_place(&c, &p, count);
     p.lives = lives;
     sort_lives(&p);
     for (int32_t i = 0; i < count; i++)
-        lives[i].offset = 0;
+        lives[i].offset = bs_bytes_of(0);
     return many_are_alive(&p) ? place_best(&p) : place_greedily(&p, p.by_size, count, false);
 }

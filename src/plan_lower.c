@@ -348,14 +348,13 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
 }
 
-uint64_t bs_plan_lower_workspace(const bs_graph *graph)
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
 {
     bs_lower_pass l;
-    bs_carver pass = {NULL, 0};
+    bs_carver pass = {NULL, {0}};
     memset(&l, 0, sizeof l);
     carve_lower(&pass, &l, graph);
-    const uint64_t sorting = bs_align_u64(2 * (uint64_t)bs_plan_most_instrs(graph) * sizeof(int32_t));
-    return pass.used > sorting ? pass.used : sorting;
+    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
 }
 
 static bool ends_a_run(const bs_node *node)
@@ -366,11 +365,11 @@ static bool ends_a_run(const bs_node *node)
 void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
-    bs_carver c = {workspace, 0};
+    bs_carver c = {workspace, {0}};
     bs_lower_pass pass, *l = &pass;
     memset(l, 0, sizeof *l);
     carve_lower(&c, l, g);
-    memset(workspace, 0, (size_t)c.used);
+    memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
     l->plan = plan;
     l->g = g;
     for (int32_t d = 0; d < g->n_domains; d++)

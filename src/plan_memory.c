@@ -20,19 +20,18 @@ typedef struct memory_pass {
 
 /* -------------------------------------------------------------------------------------------------- sizes */
 
-static uint64_t row_bytes(const bs_plan *p, int32_t value)
+static bs_bytes row_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    uint64_t elements = 1;
-    for (int32_t i = 0; i < v->rank; i++)
-        elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
+    bs_bytes elements = bs_value_elements(p->graph, v);
     if (v->rank == 3) {
         int64_t h, w;
         const int64_t margin = p->values[value].margin;
         bs_plan_core(p, v, &h, &w);
-        elements = bs_mul_u64(bs_mul_u64((uint64_t)bs_dim_max(p->graph, v->dims[0]), (uint64_t)(h + 2 * margin)), (uint64_t)(w + 2 * margin));
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
     }
-    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(bs_plan_stored(p, value))));
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
 }
 
 static int64_t storage_rows(const bs_plan *p, int32_t value)
@@ -182,26 +181,26 @@ static void find_members(memory_pass *m)
 }
 
 /* scope: -1 the transient arena, else a part's scratch. */
-static uint64_t place_scope(memory_pass *m, int32_t scope)
+static bs_bytes place_scope(memory_pass *m, int32_t scope)
 {
     bs_plan *p = m->plan;
     const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
     int32_t count = 0;
     for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
         const bs_value_plan *plan = &p->values[m->members[i]];
-        const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
+        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
         const bool fresh = plan->slab == m->members[i];
         if (fresh) {
             m->life_of[plan->slab] = count;
-            m->lives[count++] = (bs_life){bytes, 0, plan->first, plan->last};
+            m->lives[count++] = (bs_life){bytes, {0}, plan->first, plan->last};
             continue;
         }
         bs_life *life = &m->lives[m->life_of[plan->slab]];
         life->first = bs_min_i32(life->first, plan->first);
         life->last = bs_max_i32(life->last, plan->last);
-        life->bytes = life->bytes > bytes ? life->bytes : bytes;
+        life->bytes = bs_bytes_max(life->bytes, bytes);
     }
-    const uint64_t total = bs_place_lives(m->lives, count, m->place);
+    const bs_bytes total = bs_place_lives(m->lives, count, m->place);
     for (int32_t i = begin; i < end; i++)
         p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
     return total;
@@ -213,8 +212,7 @@ static void widen_slabs(bs_plan *p)
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
-            const uint64_t widest = plan->row_bytes > slab->row_bytes ? plan->row_bytes : slab->row_bytes;
-            plan->row_bytes = slab->row_bytes = widest;
+            plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
         }
 }
 
@@ -222,31 +220,31 @@ int32_t bs_plan_too_large(const bs_plan *p)
 {
     for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
         const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (p->parts[k].scratch_bytes > p->shared_bytes && !p->domains[top].streams)
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
             return top;
     }
     return 0;
 }
 
 /* Rows of a tile, as wide as they will be stored. */
-static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
-    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
 }
 
 bool bs_plan_is_wide(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const uint64_t most = p->shared_bytes / 2;
+    const bs_bytes most = bs_bytes_share(p->shared_bytes, 2);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool wide = false;
     for (int32_t i = 0; i < n_in; i++)
-        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && bs_bytes_less(most, tile_bytes(p, in[i])));
     for (int32_t i = 0; i < node->n_out; i++)
-        wide = wide || tile_bytes(p, node->first_out + i) > most;
+        wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
     return wide;
 }
 
@@ -278,13 +276,13 @@ static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
     m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
     m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
     m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
-    m->place = bs_carve(c, bs_place_workspace(g->n_values), 1);
+    m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
 }
 
-uint64_t bs_plan_memory_workspace(const bs_graph *graph)
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
 {
     memory_pass m = {0};
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     carve_memory(&c, &m, graph);
     return c.used;
 }
@@ -293,7 +291,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t values = plan->graph->n_values;
     memory_pass m = {.plan = plan};
-    bs_carver c = {workspace, 0};
+    bs_carver c = {workspace, {0}};
     carve_memory(&c, &m, plan->graph);
     find_lifetimes(&m);
     assign_slabs(&m);
@@ -307,18 +305,19 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     widen_slabs(plan);
     find_members(&m);
     plan->transient_bytes = place_scope(&m, -1);
-    plan->kernel_scratch_offset = 0;
+    plan->kernel_scratch_offset = bs_bytes_of(0);
     for (int32_t k = 0; k < plan->n_parts; k++) {
         plan->parts[k].scratch_bytes = place_scope(&m, k);
-        if (plan->parts[k].scratch_bytes > plan->kernel_scratch_offset)
-            plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
+        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
     }
-    plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
-    const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
-    if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
+    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
+    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
         return bs_refuse(
             error, BS_ERROR_LIMIT,
             "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
+            (unsigned long long)bs_bytes_figure(weights));
     return true;
 }

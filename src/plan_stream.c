@@ -33,16 +33,16 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
            count_tensors(p->graph, node) > 0;
 }
 
-uint64_t bs_plan_units_workspace(const bs_graph *graph)
+bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(((uint64_t)graph->n_domains + (uint64_t)graph->n_blocks) * sizeof(int32_t));
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
 }
 
 void bs_plan_units(bs_plan *p, void *workspace)
 {
     const bs_graph *g = p->graph;
     int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
-    memset(workspace, 0, (size_t)bs_plan_units_workspace(g));
+    memset(workspace, 0, (size_t)bs_bytes_figure(bs_plan_units_workspace(g)));
     p->n_units = 1;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         if (!bs_plan_node_streams(p, n))
@@ -168,20 +168,17 @@ static void part_units(bs_plan *p)
 /* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
 static void size_lanes(bs_plan *p)
 {
-    uint64_t largest = 0;
-    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        const uint64_t bytes = p->nodes[n].unit ? bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]) : 0;
-        largest = bytes > largest ? bytes : largest;
-    }
-    p->chunk_bytes = (uint64_t)bs_or_default(p->desc.chunk_bytes, 262144);
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
-    const uint64_t piece = largest > p->chunk_bytes ? largest : p->chunk_bytes;
-    p->lane_bytes = (bs_add_u64(piece, 5 * BS_PAGE_BYTES - 1)) & ~(uint64_t)(BS_PAGE_BYTES - 1);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
 }
 
-uint64_t bs_plan_stages_workspace(const bs_graph *graph)
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
 {
-    return bs_align_u64(((uint64_t)graph->n_nodes + (uint64_t)graph->n_domains + (uint64_t)graph->n_blocks + 1) * sizeof(int32_t));
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
 }
 
 bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
@@ -190,26 +187,24 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
     int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
-        const uint64_t bytes = p->units[u].prepared_bytes;
-        p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        largest = bytes > p->largest_unit_bytes ? u : largest;
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
         p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
     s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
-    memset(workspace, 0, (size_t)bs_plan_stages_workspace(p->graph));
+    memset(workspace, 0, (size_t)bs_bytes_figure(bs_plan_stages_workspace(p->graph)));
     part_units(p);
     find_regions(&s);
     find_stages(&s);
-    p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
-    if (p->slot_bytes < p->largest_unit_bytes) {
-        const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
         return false;
     }
-    p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
     size_lanes(p);
     return true;
 }
@@ -218,7 +213,8 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
 
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 {
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, plan->slot_bytes, plan->largest_unit_bytes, plan->all_unit_bytes};
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+                              bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
 
@@ -232,7 +228,7 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
     snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
     facts->router = u->domain ? domain->router : 0;
     facts->path = u->domain ? domain->path : -1;
-    facts->slot_bytes = u->prepared_bytes;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
     return BS_OK;
 }
 

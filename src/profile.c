@@ -311,7 +311,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
 /* The block and then the cells, in the caller's memory; the number of cells is a power of two. */
 static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
 {
-    const size_t skip = (size_t)(-(uintptr_t)desc->memory & (BS_ALIGNMENT - 1));
+    const size_t skip = bs_to_aligned(desc->memory, BS_ALIGNMENT);
     const size_t least = skip + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell);
     if (!desc->memory || desc->bytes < least)
         return false;
@@ -365,7 +365,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     const size_t used = arena->used;
     bs_profile *p = bs_arena_take(arena, sizeof *p);
     if (!p) {
-        bs_fail_arena(error, arena, sizeof *p, "a profile");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *p), "a profile");
         return NULL;
     }
     profile_init(p, desc);

@@ -214,8 +214,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
 
 static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64((uint64_t)bs_max_i32(count, 1), bytes);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_array(bs_max_i32(count, 1), bytes);
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, "a trace");
     return table;

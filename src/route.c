@@ -461,13 +461,13 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         return BS_OK;
     }
     routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
-    const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
+    const uint8_t *weights = bs_bytes_at(s->weights, s->plan->nodes[info->node].prepared_offset);
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
-        r.path_of = (const int32_t *)(const void *)(weights + bs_weight_offset(specs, 1));
+        r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (rows > 0)
         r.score = score_row(&r, 0);

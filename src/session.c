@@ -12,11 +12,11 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
 }
 
 /* A state in one piece, wherever it lies. */
-static void zero_state(bs_session *s, uint8_t *memory, uint64_t bytes)
+static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
-        memset(memory, 0, (size_t)bytes);
-    else if (s->device->api->zero(s->on_device, memory, bytes) != BS_OK)
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
+    else if (s->device->api->zero(s->on_device, memory, bs_bytes_figure(bytes)) != BS_OK)
         s->broken = true;
 }
 
@@ -113,7 +113,7 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
     BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
-                               session->plan->transient_bytes));
+                               bs_bytes_figure(session->plan->transient_bytes)));
     session->bound[n] = b;
     return BS_OK;
 }

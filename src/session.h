@@ -51,7 +51,7 @@ struct bs_session {
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
-    uint64_t *state_bytes;
+    bs_bytes *state_bytes;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
     int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
     bs_context *contexts; /* [threads]; contexts of tiles */

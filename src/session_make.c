@@ -20,7 +20,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
         return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
@@ -33,7 +33,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
         tensors[i] = bs_weight_view(weights, &specs[i], &info);
         if (tensors[i])
             continue;
-        uint8_t *target = staging + bs_weight_offset(specs, i);
+        uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
         const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
         if (read != BS_OK)
             return read;
@@ -41,7 +41,7 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     if (s->device)
-        return s->device->api->loaded(s->on_device, s->plan->nodes[n].prepared_offset, s->plan->nodes[n].prepared_bytes, error);
+        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset), bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
     return BS_OK;
 }
 
@@ -96,7 +96,7 @@ static bool device_start(bs_session *s, bs_device *device, bs_error *error)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
+            s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
                                      s->callbacks, s->chosen, s->counts, s->dropped};
     s->client = client;
@@ -121,8 +121,8 @@ static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
     unit->name = s->graph->text + s->graph->blocks[u->block].name;
     unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
     unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
-    unit->read_bytes = s->store.facts[index].read_bytes;
-    unit->slot_bytes = s->store.facts[index].slot_bytes;
+    unit->read_bytes = bs_bytes_figure(s->store.facts[index].read_bytes);
+    unit->slot_bytes = bs_bytes_figure(s->store.facts[index].slot_bytes);
 }
 
 static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
@@ -137,7 +137,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
 {
     const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
                                            profile_router, profile_unit, profile_stage,
-                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
+                                           bs_bytes_figure(s->plan->slot_bytes), bs_bytes_figure(s->plan->chunk_bytes), stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -155,15 +155,14 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
         bs_reset_state(s);
     if (load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
-    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
-    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
     if (s->device)
         slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
                                  slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))

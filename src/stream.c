@@ -34,9 +34,9 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
-uint64_t bs_stream_bytes(const bs_stream_facts *facts)
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -44,8 +44,8 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    bs_carver c = {memory, 0};
-    memset(memory, 0, (size_t)bs_stream_bytes(facts));
+    bs_carver c = {memory, {0}};
+    memset(memory, 0, (size_t)bs_bytes_figure(bs_stream_bytes(facts)));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
     carve_stream(&c, facts, s);
@@ -196,7 +196,7 @@ int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
     return strength;
 }
 
-bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
+bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *failed)
 {
     bs_slot *slot = &s->slots[unit];
     *failed = slot->needed ? slot->failed : BS_OK;
@@ -235,7 +235,7 @@ void bs_stream_wait(bs_stream *s)
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -301,7 +301,7 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -361,7 +361,7 @@ void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uin
 {
     chunk->arrived = true;
     s->reading--;
-    s->stats.bytes_read += bytes;
+    s->stats.bytes_read = bs_add_u64(s->stats.bytes_read, bytes);
     s->stats.read_ns += ns;
     measure(&s->read_per_byte, bytes, ns);
     measure_delay(s, chunk, ns, now);

@@ -16,7 +16,7 @@ static double waiting_for_lanes(const bs_stream *s)
     double ns = 0;
     for (int32_t i = 0; i < s->n_needed; i++) {
         const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
-        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        const double chunk = (double)bs_bytes_figure(unit->read_bytes) / unit->n_chunks * s->prepare_per_byte;
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
             ns = chunk;
     }
@@ -41,7 +41,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 /* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
  * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
  * out not to need would be a better victim then. */
-static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
@@ -68,13 +68,13 @@ typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess
 
 /* The best place for so many bytes: the same for all guesses that are tried at one time. */
 typedef struct guess_place {
-    uint64_t bytes, offset; /* bytes 0: none was looked for yet */
+    bs_bytes bytes, offset; /* bytes 0: none was looked for yet */
     bool found;
 } guess_place;
 
-static bool find_place(bs_stream *s, uint64_t bytes, guess_place *place)
+static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
 {
-    if (place->bytes != bytes)
+    if (!bs_bytes_same(place->bytes, bytes))
         place->found = bs_slots_find(s, bytes, &place->offset);
     place->bytes = bytes;
     return place->found;
@@ -98,7 +98,7 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     if (!find_place(s, bytes, place) || (!may_evict && bs_slots_overlap(s, place->offset, bytes, -1) >= 0) ||
         worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, ahead, p))
         return GUESS_NO_ROOM;
@@ -140,7 +140,7 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
 bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 {
     const bool pressed = is_pressed(s, now);
-    guess_place place = {0, 0, false};
+    guess_place place = {{0}, {0}, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];

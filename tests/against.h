@@ -95,18 +95,18 @@ static inline bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
 static inline void rig_unshare(rig *r)
 {
     bs_plan *p = r->plan;
-    uint64_t scratch = 0;
-    p->transient_bytes = 0;
+    bs_bytes scratch = bs_bytes_of(0);
+    p->transient_bytes = bs_bytes_of(0);
     for (int32_t v = 1; v < p->graph->n_values; v++) {
         bs_value_plan *value = &p->values[v];
-        const uint64_t bytes = bs_align_u64(value->row_bytes * (uint64_t)value->rows);
-        if (value->place == BS_PLACE_TRANSIENT)
-            value->offset = p->transient_bytes, p->transient_bytes += bytes;
-        if (value->place == BS_PLACE_SCRATCH)
-            value->offset = scratch, scratch += bytes;
+        bs_bytes *const used = value->place == BS_PLACE_TRANSIENT ? &p->transient_bytes : &scratch;
+        if (value->place != BS_PLACE_TRANSIENT && value->place != BS_PLACE_SCRATCH)
+            continue;
+        value->offset = *used;
+        *used = bs_bytes_add(*used, bs_bytes_align(bs_bytes_times(value->row_bytes, value->rows)));
     }
     p->kernel_scratch_offset = scratch;
-    p->scratch_bytes = scratch + bs_align_u64(p->kernel_scratch_bytes);
+    p->scratch_bytes = bs_bytes_add(scratch, bs_bytes_align(p->kernel_scratch_bytes));
 }
 
 static inline bool rig_start(rig *r, const bs_session_desc *desc, int32_t paint)

@@ -154,7 +154,7 @@ static inline void rig_make_weights(cuda_rig *r)
                 known = known || strcmp(r->tensors[i].name, name) == 0;
             if (known || r->n_tensors == RIG_TENSORS)
                 continue;
-            const int64_t elements = (int64_t)bs_weight_elements(&specs[k]);
+            const int64_t elements = (int64_t)bs_bytes_figure(bs_weight_elements(&specs[k]));
             uint8_t *data = rig_take((size_t)elements * bs_dtype_bytes(specs[k].dtype));
             char *copy = rig_take(strlen(name) + 1);
             memcpy(copy, name, strlen(name) + 1);

@@ -161,7 +161,7 @@ static inline bool sweep_make_graph(sweep_life *l, const sweep_how *how)
     bs_arena *arena = sweep_take_arena(l, how, IN_GRAPH, bytes);
     l->graph = bs_graph_create(arena, &room);
     if (!l->graph) { /* says nothing else */
-        bs_fail_arena(&l->error, arena, bytes, "the graph");
+        bs_fail_arena(&l->error, arena, bs_bytes_of(bytes), "the graph");
         return sweep_stop(l, AT_BUILD, BS_ERROR_ARENA);
     }
     bs_status status = bs_model_build(l->model, l->graph, NULL, &l->error);

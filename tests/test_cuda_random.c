@@ -167,7 +167,7 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     coverage c = {0};
     int32_t wrong = 0;
     for (int32_t i = 0; i < count && wrong < 5; i++) {
-        check_state = (seed + (uint64_t)i) * 0x9E3779B97F4A7C15u + 1;
+        check_state = check_mixed(seed + (uint64_t)i);
         bs_graph *g = new_graph();
         if (!rg_grow(&rg, g, &weights, 10 + check_below(40)))
             continue;

@@ -450,7 +450,7 @@ static void test_tile_sizes(void)
     if (!check(other.plan && net_plan(&n, g, &large), "two plans: %s", n.error.message))
         return;
     bs_plan_sizes(other.plan, &other.sizes);
-    check(n.plan->n_regions > 0 && n.plan->parts[n.plan->n_parts - 1].scratch_bytes + BS_DEVICE_WORKSPACE > 49152, "one has tiles beyond 48 KiB");
+    check(n.plan->n_regions > 0 && bs_bytes_figure(n.plan->parts[n.plan->n_parts - 1].scratch_bytes) + BS_DEVICE_WORKSPACE > 49152, "one has tiles beyond 48 KiB");
     bool ok = net_open(&n, (int64_t)other.sizes.device, (int64_t)other.sizes.pinned) && net_start(&n);
     bs_session_desc with = {.weights = bs_weights_from_table(&n.rig.table), .device = n.device};
     other.session = ok ? bs_session_create(&n.memory, other.plan, &with, &n.error) : NULL;

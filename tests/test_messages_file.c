@@ -186,7 +186,7 @@ static void test_heads(void)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         tiny_begin(NOTHING);
         bs_model *model = open_memory();
-        file.bytes[model->blocks[1].offset + wrong[i].at] ^= 1;
+        file.bytes[bs_bytes_figure(model->blocks[1].offset) + wrong[i].at] ^= 1;
         bs_model_check(model, &error);
         message_is(&error, F, wrong[i].text);
     }
@@ -257,7 +257,7 @@ static void test_reading(void)
     message_is(&error, BS_ERROR_IO, "reader: reading the padding at byte 3080 failed");
     fault.at = UINT64_MAX;
     const bs_model *model = bs_model_open_reader(&arena, &r, &error);
-    fault.at = model->blocks[1].offset;
+    fault.at = bs_bytes_figure(model->blocks[1].offset);
     fault.passes = 0;
     bs_model_check(model, &error);
     message_is(&error, BS_ERROR_IO, "reader: the record of block 1: reading 256 bytes at byte 3136 failed");

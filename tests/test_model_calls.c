@@ -264,8 +264,8 @@ static void call_weight(size_t index, const char *name)
     const uint64_t length = strlen(name);
     const size_t at = forge_find(&file, "brainstorm.weight.name", AT_STRING, index);
     memcpy(text, &length, 8);
-    memcpy(text + 8, name, length);
-    forge_splice(&file, at, 8 + (size_t)forge_read_u64(&file, at), text, 8 + length, TINY_ALIGNMENT);
+    memcpy(text + 8, name, (size_t)length);
+    forge_splice(&file, at, 8 + (size_t)forge_read_u64(&file, at), text, 8 + (size_t)length, TINY_ALIGNMENT);
 }
 
 static void test_twins(void)
@@ -313,7 +313,7 @@ static void test_reader_gives_back(void)
     bs_arena_take(&arena, 100);
     const size_t mark = arena.used;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const bs_source source = {file.bytes, {NULL, NULL, 0, 1}, ends[i]};
+        const bs_source source = {file.bytes, {NULL, NULL, 0, 1}, bs_bytes_of(ends[i])};
         wrong += bs_gguf_open(&gguf, &source, &arena, &error) == BS_OK || arena.used != mark;
     }
     check(wrong == 0, "a GGUF file that is refused leaves the arena as it was: %s", error.message);

@@ -332,7 +332,7 @@ static bool case_weights(const vector_case *c, op_run *r)
     const int32_t n = r->op->weights ? r->op->weights(r->graph, r->node, specs) : 0;
     for (int32_t i = 0; i < n; i++) {
         tensor w;
-        if (!vector_find(c->name, specs[i].suffix, false, &w) || (uint64_t)tensor_elements(&w) != bs_weight_elements(&specs[i]))
+        if (!vector_find(c->name, specs[i].suffix, false, &w) || (uint64_t)tensor_elements(&w) != bs_bytes_figure(bs_weight_elements(&specs[i])))
             return false;
         r->weights[i] = w.data;
     }

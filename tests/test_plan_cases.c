@@ -580,7 +580,7 @@ static void test_large_tiles(void)
         bs_sizes sizes;
         bs_device_layout_make(p, &l);
         bs_plan_sizes(p, &sizes);
-        check(p->n_parts == 4 && l.scratch_bytes > p->shared_bytes && l.tiles == 128 && l.scratch_bytes == p->kernel_scratch_offset,
+        check(p->n_parts == 4 && l.scratch_bytes > bs_bytes_figure(p->shared_bytes) && l.tiles == 128 && l.scratch_bytes == bs_bytes_figure(p->kernel_scratch_offset),
               "the largest of the paths' tiles lies in the device's memory, 128 at a time");
         check(sizes.device == l.device_bytes && sizes.pinned == l.pinned_bytes && (l.stage_bytes == 0) == (d.in_place == 1),
               "and slots in %s memory", d.in_place ? "pinned" : "the device's");

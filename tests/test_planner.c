@@ -22,13 +22,15 @@ static bs_graph *new_graph(void)
 
 /* ------------------------------------------------------------------------------------------- placing lifetimes */
 
+static uint64_t figure(bs_bytes bytes) { return bs_bytes_figure(bytes); }
+
 static uint64_t most_alive(const bs_life *lives, int32_t count)
 {
     uint64_t most = 0;
     for (int32_t i = 0; i < count; i++) { /* the most is alive when something has just begun */
         uint64_t sum = 0;
         for (int32_t k = 0; k < count; k++)
-            sum += lives[k].first <= lives[i].first && lives[i].first <= lives[k].last ? lives[k].bytes : 0;
+            sum += lives[k].first <= lives[i].first && lives[i].first <= lives[k].last ? figure(lives[k].bytes) : 0;
         most = sum > most ? sum : most;
     }
     return most;
@@ -37,13 +39,14 @@ static uint64_t most_alive(const bs_life *lives, int32_t count)
 static bool lives_are_apart(const bs_life *lives, int32_t count, uint64_t total)
 {
     for (int32_t i = 0; i < count; i++) {
-        if (lives[i].bytes && (lives[i].offset % BS_ALIGNMENT != 0 || lives[i].offset + lives[i].bytes > total))
+        const uint64_t at = figure(lives[i].offset), end = at + figure(lives[i].bytes);
+        if (end > at && (at % BS_ALIGNMENT != 0 || end > total))
             return false;
         for (int32_t k = 0; k < i; k++) {
             const bool together = lives[i].first <= lives[k].last && lives[k].first <= lives[i].last;
-            const bool overlap = lives[i].offset < lives[k].offset + lives[k].bytes &&
-                                 lives[k].offset < lives[i].offset + lives[i].bytes;
-            if (together && overlap && lives[i].bytes && lives[k].bytes)
+            const uint64_t other = figure(lives[k].offset), other_end = other + figure(lives[k].bytes);
+            const bool overlap = at < other_end && other < end;
+            if (together && overlap && end > at && other_end > other)
                 return false;
         }
     }
@@ -89,11 +92,11 @@ static void test_placing(void)
         for (int32_t i = 0; i < count; i++) {
             lives[i].first = check_below(span);
             lives[i].last = lives[i].first + check_below(1 + span / 3);
-            lives[i].bytes =
-                rg_flip(10) ? 0 : (uint64_t)BS_ALIGNMENT * (uint64_t)(1 + check_below(rg_flip(50) ? 4 : 200)) - (rg_flip(20) ? 3 : 0);
+            const int32_t units = rg_flip(10) ? 0 : 1 + check_below(rg_flip(50) ? 4 : 200);
+            lives[i].bytes = bs_bytes_array(units ? units * BS_ALIGNMENT - (rg_flip(20) ? 3 : 0) : 0, 1);
         }
         memcpy(plain, lives, sizeof plain);
-        const uint64_t total = bs_place_lives(lives, count, workspace), least = most_alive(lives, count);
+        const uint64_t total = figure(bs_place_lives(lives, count, workspace)), least = most_alive(lives, count);
         const double ratio = least ? (double)total / (double)least : 1;
         differ += total != place_plainly(plain, order, count);
         for (int32_t i = 0; i < count; i++)
@@ -346,26 +349,28 @@ static bool shares_slab(const bs_plan *p, int32_t u, int32_t v)
                     *b_domain = &p->graph->domains[p->graph->values[v].domain];
     const bs_value_plan *x = &p->values[u], *y = &p->values[v];
     return a_domain->kind == BS_DOMAIN_PATH && b_domain->kind == BS_DOMAIN_PATH &&
-           a_domain->router == b_domain->router && a_domain->path != b_domain->path && x->offset == y->offset &&
-           x->row_bytes == y->row_bytes && x->rows == y->rows;
+           a_domain->router == b_domain->router && a_domain->path != b_domain->path && bs_bytes_same(x->offset, y->offset) &&
+           bs_bytes_same(x->row_bytes, y->row_bytes) && x->rows == y->rows;
 }
 
 /* Whether all values of a scope lie apart, within `bytes`, and are written before they are read. */
-static bool scope_is_sound(watch *w, uint64_t bytes)
+static uint64_t end_of(const bs_value_plan *v) { return figure(bs_bytes_add(v->offset, bs_bytes_times(v->row_bytes, v->rows))); }
+
+static bool scope_is_sound(watch *w, bs_bytes bytes)
 {
     const bs_plan *p = w->plan;
     for (int32_t u = 1; u < p->graph->n_values; u++) {
         const bs_value_plan *x = &p->values[u];
-        const uint64_t x_end = x->offset + x->row_bytes * (uint64_t)x->rows;
+        const uint64_t x_at = figure(x->offset), x_end = end_of(x);
         if (w->spans[u].first < 0)
             continue;
-        if (w->spans[u].read_first || x_end > bytes || x->row_bytes * (uint64_t)x->rows == 0)
+        if (w->spans[u].read_first || x_end > figure(bytes) || x_end == x_at)
             return false;
         for (int32_t v = 1; v < u; v++) {
             const bs_value_plan *y = &p->values[v];
             const bool together = w->spans[v].first >= 0 && w->spans[u].first <= w->spans[v].last &&
                                   w->spans[v].first <= w->spans[u].last;
-            const bool overlap = x->offset < y->offset + y->row_bytes * (uint64_t)y->rows && y->offset < x_end;
+            const bool overlap = x_at < end_of(y) && figure(y->offset) < x_end;
             if (together && overlap && !shares_slab(p, u, v))
                 return false;
         }
@@ -384,7 +389,7 @@ static bool plan_is_sound(const bs_plan *p)
         ok = scope_is_sound(&seen, p->kernel_scratch_offset);
     }
     for (int32_t n = 1; ok && n < p->graph->n_nodes; n++)
-        ok = !p->node_live[n] || p->nodes[n].scratch_bytes <= p->scratch_bytes - p->kernel_scratch_offset;
+        ok = !p->node_live[n] || figure(p->nodes[n].scratch_bytes) <= figure(p->scratch_bytes) - figure(p->kernel_scratch_offset);
     return ok;
 }
 
@@ -397,7 +402,7 @@ static int32_t breaks_when_moved(bs_plan *p)
             const span_of *x = &seen.spans[u], *y = &seen.spans[v];
             if (x->first < 0 || y->first < 0 || x->first > y->last || y->first > x->last || shares_slab(p, u, v))
                 continue;
-            const uint64_t offset = p->values[u].offset;
+            const bs_bytes offset = p->values[u].offset;
             p->values[u].offset = p->values[v].offset;
             const bool noticed = !plan_is_sound(p);
             p->values[u].offset = offset;
@@ -563,7 +568,7 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     coverage c = {0};
     int32_t wrong = 0;
     for (int32_t i = 0; i < count && wrong < 5; i++) {
-        check_state = (seed + (uint64_t)i) * 0x9E3779B97F4A7C15u + 1;
+        check_state = check_mixed(seed + (uint64_t)i);
         bs_graph *g = new_graph();
         if (!rg_grow(&rg, g, &weights, 15 + check_below(60))) {
             printf("  graph %llu is refused: %s\n", (unsigned long long)(seed + (uint64_t)i), g->error.message);
@@ -728,7 +733,7 @@ static void test_threads(void)
         bs_plan_sizes(r.plan, &now);
         grows = grows && now.persistent >= before.persistent && now.transient >= before.transient &&
                 now.staging >= before.staging;
-        linear = linear && now.transient == r.plan->transient_bytes + (uint64_t)t * r.plan->scratch_bytes;
+        linear = linear && now.transient == figure(r.plan->transient_bytes) + (uint64_t)t * figure(r.plan->scratch_bytes);
         before = now;
     }
     check(grows && linear, "bytes grow with threads, by one scratch each");

@@ -319,7 +319,7 @@ static void test_profile_create(void)
     }
     tally_check(&t, "a profile", enough);
     size_t least = 0;
-    for (size_t n = SWEEP_RING; n-- > 0;) {
+    for (size_t n = SWEEP_RING - 1; n < SWEEP_RING; n = n ? n - 1 : SWEEP_RING) {
         if (!sweep_takes(&share, n))
             continue;
         bs_profile *p = make_profile(&arena, SWEEP_TABLES, n, &error);

@@ -6,6 +6,7 @@
 FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_CC ?= clang
 # Comparisons are not traced: that takes most of the time in kernels, and mutators know the formats.
+# Unsigned numbers wrap only where the source says so (BS_WRAPS).
 FUZZ_COVERAGE := -fno-sanitize-coverage=trace-cmp
 SECONDS ?= 60
 
@@ -28,7 +29,7 @@ fuzz-engines: $(FUZZERS:%=$(BUILD)/fuzz_%) $(BUILD)/make_corpus
 
 fuzz-build:
 	@$(MAKE) --no-print-directory fuzz-engines BUILD=$(BUILD_ROOT)/fuzz CC=$(FUZZ_CC) CPPFLAGS='-DFUZZ_ENGINE $(FUZZ_COVERAGE)' CFLAGS='-O1 -g' \
-	  SANITIZE=fuzzer-no-link,address,undefined,float-cast-overflow
+	  SANITIZE=fuzzer-no-link,address,undefined,float-cast-overflow,unsigned-integer-overflow
 
 # FUZZ="model y4m": only these. JOBS at a time, SECONDS each.
 fuzz: fuzz-build

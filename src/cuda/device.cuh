@@ -100,7 +100,7 @@ static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *
 #else
     void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
     if (!workspace)
-        return bs_fail_arena(error, &d->base.memory, bytes, "the workspace of cuBLAS");
+        return bs_fail_arena(error, &d->base.memory, bs_bytes_of(bytes), "the workspace of cuBLAS");
     if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
         d->cublas = NULL;
         return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
@@ -154,7 +154,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     const size_t mark = arena->used;
     bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));
     if (!d) {
-        bs_fail_arena(error, arena, sizeof *d, "the device");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *d), "the device");
         return NULL;
     }
     memset(d, 0, sizeof *d);

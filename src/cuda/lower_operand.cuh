@@ -81,9 +81,9 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     int64_t h, w;
     o->dtype = (uint8_t)dtype;
     o->stored = v->domain;
-    o->row_bytes = (int64_t)p->row_bytes;
+    o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
     o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
-    o->base = p->offset + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
+    o->base = bs_bytes_figure(p->offset) + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
     if (v->rank != 3) {
         bs_cu_dense(l, value, o);
         return;
@@ -118,7 +118,7 @@ static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
         bs_cu_at_bound(l, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[p->source].prepared_offset;
+        o->base = l->memory + l->layout->weights + bs_bytes_figure(l->plan->nodes[p->source].prepared_offset);
     } else {
         bs_cu_stored(l, value, o);
     }
@@ -178,7 +178,7 @@ static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     bs_cu_extent(l, value, o);
     if (bs_op_get(n->op)->weights) { /* a constant */
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[node].prepared_offset;
+        o->base = l->memory + l->layout->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
         o->place = BS_AT_ROOT;
     } else if (n->n_in == 0) {
         bs_cu_at_bound(l, node, o);

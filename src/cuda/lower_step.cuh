@@ -172,7 +172,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->operands = l->n_operands;
     s->batch = s->parts = 1;
     s->unit = l->plan->nodes[i->node].unit;
-    s->prepared = l->plan->nodes[i->node].prepared_offset;
+    s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     switch (i->kind) {
     case BS_INSTR_OP: bs_cu_step_op(l, i, s); break;
     case BS_INSTR_LOAD: bs_cu_step_load(l, i, s); break;

@@ -34,7 +34,7 @@ static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
 static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_batch_norm;
-    s->p[0].i = (int32_t)(n->np->prepared_bytes / 8);
+    s->p[0].i = (int32_t)bs_bytes_figure(bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
     bs_cu_cut(n, s);
 }
 

@@ -185,7 +185,7 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t last = n->in[0].rank - 1;
     s->p[0].f = s->p[0].f == 0.0f ? 1e-5f : s->p[0].f;
-    s->p[1].i = (int32_t)(bs_align_u64(4 * (uint64_t)n->in[0].dim[last]) / 4);
+    s->p[1].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
     bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
 }
 

@@ -87,7 +87,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
         return status;
     const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
-    float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
+    float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
     memset(chosen, 0xff, 4 * (size_t)rows);
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)

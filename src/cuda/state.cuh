@@ -41,17 +41,17 @@ static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_
 static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
 {
     const bs_graph *g = s->client->graph;
-    bs_carver c = {s->pinned + s->layout.session, 0};
+    bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
     s->launches.room = 2 * s->layout.n_steps + 2;
     s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
-    if (c.used <= s->layout.session_bytes)
+    if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
         return BS_OK;
     return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
-                   (unsigned long long)c.used);
+                   (unsigned long long)bs_bytes_figure(c.used));
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -77,12 +77,12 @@ static void bs_cu_session_program(bs_device_session *s)
  * limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
-    uint64_t most = 0;
+    bs_bytes most = {0};
     for (int32_t k = 0; k < s->client->plan->n_parts; k++)
-        most = most > s->client->plan->parts[k].scratch_bytes ? most : s->client->plan->parts[k].scratch_bytes;
+        most = bs_bytes_max(most, s->client->plan->parts[k].scratch_bytes);
     s->program.scratch = s->memory + s->layout.scratch;
     s->program.scratch_bytes = s->layout.scratch_bytes;
-    s->shared = (s->layout.scratch_bytes ? 0 : most) + BS_CU_WORKSPACE;
+    s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_CU_WORKSPACE;
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)

@@ -94,10 +94,12 @@ static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_wei
     return n;
 }
 
-static uint64_t conv2d_weight_floats(const bs_conv_geometry *g)
+static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 {
-    return (uint64_t)g->out_channels * (uint64_t)(g->in_channels / g->groups) * (uint64_t)(g->kernel_h * g->kernel_w);
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(g->out_channels, 1), g->in_channels / g->groups), (int64_t)g->kernel_h * g->kernel_w);
 }
+
+static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
@@ -115,11 +117,11 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *p
 }
 
 /* Floats of the weights as the kernels want them. */
-static uint64_t conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
+static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
 {
     return plan->algorithm == BS_CONV_REFERENCE
                ? conv2d_weight_floats(g)
-               : (uint64_t)bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+               : bs_bytes_of(bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier));
 }
 
 /* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
@@ -131,12 +133,12 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice);
-    plan->prepared_bytes = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act).bytes;
+    plan->prepared_bytes = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
-    plan->scratch_bytes = 4 * (uint64_t)bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+    plan->scratch_bytes = conv2d_bytes(bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
     if (desc->batch_norm)
-        plan->prepared_bytes = bs_add_u64(plan->prepared_bytes, bs_align_u64(4 * conv2d_weight_floats(&g)));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
 }
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
@@ -158,7 +160,7 @@ static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_
 
 static void conv2d_fold_weights(const float *weight, const float *const *norm, const bs_conv_geometry *g, float *target)
 {
-    const uint64_t each = conv2d_weight_floats(g) / (uint64_t)g->out_channels;
+    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
     for (int32_t o = 0; o < g->out_channels; o++) {
         const float scale = conv2d_norm_scale(norm, o);
         for (uint64_t i = 0; i < each; i++)
@@ -167,13 +169,13 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, c
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, uint64_t behind, void *prepared)
+                        const float *const *norm, bs_bytes behind, void *prepared)
 {
     if (plan->algorithm == BS_CONV_REFERENCE) {
         conv2d_fold_weights(weight, norm, g, prepared);
         return;
     }
-    float *folded = (float *)(void *)((uint8_t *)prepared + behind);
+    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
     if (norm[0])
         conv2d_fold_weights(weight, norm, g, folded);
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
@@ -184,16 +186,16 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act);
     uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
         norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)(memory + layout.bias));
+    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(memory, layout.bias));
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[next], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[next], 4 * (size_t)desc->out);
     conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
 }
 
@@ -202,11 +204,11 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 

@@ -129,7 +129,7 @@ static void differential(const uint8_t *data, size_t size)
 {
     check_state = 88172645463325252u;
     for (size_t i = 0; i < size && i < 4; i++)
-        check_state = (check_state ^ data[i]) * 0x9E3779B97F4A7C15u + 1;
+        check_state = check_mixed(check_state ^ data[i]);
     check_input = data;
     check_input_left = size;
     rg_segments = rg_flip(30);

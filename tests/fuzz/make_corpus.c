@@ -319,6 +319,35 @@ static void graph_corpus(void)
     }
 }
 
+/* --- graphs at the limits ------------------------------------------------------------------------------------------------- */
+
+/* One that was planned to 117,440 bytes: patches of 2^30 channels, a hundred alive at once, halos of 4,000, and Winograd. */
+static size_t saturated_graph(uint8_t *to)
+{
+    static const uint8_t frame[] = {0, 0, 0, 6, 255, 6, 255, 4}, join[] = {0, 1, 6};
+    static const uint8_t rest[] = {0, 4, 0, 99, 0, 5, 0, 0, 10, 0, 1, 2, 0, 3, 10, 1, 0, 0, 0, 0, 0};
+    size_t n = sizeof frame;
+    memcpy(to, frame, sizeof frame);
+    for (int32_t i = 0; i < 10; i++, n += sizeof join)
+        memcpy(to + n, join, sizeof join);
+    memcpy(to + n, rest, sizeof rest);
+    memset(to + n + sizeof rest, 0, 20);
+    return n + sizeof rest + 20;
+}
+
+static void limits_corpus(void)
+{
+    uint8_t bytes[300];
+    check_state = 88172645463325252u;
+    save("limits", "saturated", 0, bytes, saturated_graph(bytes), NULL, 0);
+    for (int32_t i = 0; i < 40; i++) {
+        const size_t n = (size_t)(60 + 6 * i);
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = (uint8_t)(check_random() >> 8);
+        save("limits", "random", i, bytes, n, NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -332,5 +361,6 @@ int main(int argc, char **argv)
     replay_corpus();
     y4m_corpus();
     graph_corpus();
+    limits_corpus();
     return 0;
 }
