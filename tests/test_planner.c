@@ -178,7 +178,7 @@ static void test_placing_many(int32_t count, bool apart)
     bs_life *lives = calloc((size_t)count, sizeof *lives);
     void *workspace = aligned_alloc(64, (size_t)bs_place_workspace(count));
     int32_t overlaps = 0, short_of = 0;
-    double worst = 1;
+    double worst = 1, all = 0;
     for (int32_t c = 0; c < MANY_SPANS * MANY_BYTES; c++) {
         for (int32_t i = 0; i < count; i++) {
             many_life(&lives[i], c % MANY_SPANS, i, count);
@@ -187,12 +187,13 @@ static void test_placing_many(int32_t count, bool apart)
         const uint64_t total = bs_place_lives(lives, count, workspace), least = most_bytes_of(lives, count);
         overlaps += apart && !lives_are_apart(lives, count, total);
         short_of += total < least;
+        all += (double)total / (double)least;
         worst = (double)total / (double)least > worst ? (double)total / (double)least : worst;
     }
     if (apart)
         check(overlaps == 0, "nothing alive together overlaps in %d placements of %d lives", MANY_SPANS * MANY_BYTES, count);
-    check(short_of == 0 && worst <= 1.1, "placements of %d lives take %.1f %% at most more than the largest sum alive at once", count,
-          100 * (worst - 1));
+    check(short_of == 0 && worst <= 1.1, "placements of %d lives take %.1f %% more than the largest sum alive at once, %.1f %% at most", count,
+          100 * (all / (MANY_SPANS * MANY_BYTES) - 1), 100 * (worst - 1));
     free(workspace);
     free(lives);
 }
@@ -863,8 +864,11 @@ int main(int argc, char **argv)
     check_seed(seed);
     test_placing();
     test_placing_at_the_limit();
+    const uint64_t state = check_state;
+    check_state = 1; /* whatever the seed: how close one comes depends on the case */
     test_placing_many(2600, true);
     test_placing_many(65536, false);
+    check_state = state;
     test_large_plans();
     test_random_graphs(seed * 1000, argc > 2 ? atoi(argv[2]) : 200, "rows and patches");
     rg_segments = true;
