@@ -260,7 +260,7 @@ mutants-cuda:
 	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
-BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload,$(BENCH_FILES)))
+BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
 	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; done
 

@@ -104,8 +104,9 @@
  *   weights stays open until bs_session_close, and is called by them. bs_session_stream_stats and
  *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
- * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router, 2^30 cells a domain. Little-endian hosts. Segments do not nest, and what
- *   works across their rows (attention, reductions) stands outside routers: gather first.
+ * LIMITS   rank <= 4, <= 8 operands an op, <= 32767 paths a router (2^28 of all), 2^30 cells a domain;
+ *   of all else as many as bs_graph_desc makes room for. Little-endian hosts. Segments do not nest, and what works across
+ *   their rows (attention, reductions) stands outside routers: gather first.
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H

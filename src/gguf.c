@@ -240,12 +240,14 @@ static bs_status gguf_padding(gguf_pass *p, uint64_t at)
 {
     const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
     const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
-    uint8_t piece[512];
+    uint8_t piece[4096]; /* as much as there is before most records */
     for (uint64_t bytes = 0; at < end; at += bytes) {
         bytes = end - at < sizeof piece ? end - at : sizeof piece;
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
             return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
+        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bytes - 1) == 0)
+            continue; /* all are like the first */
         for (uint64_t i = 0; i < bytes; i++)
             if (piece[i] != 0)
                 return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
