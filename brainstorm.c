@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 781a3f21ec91e03b902ee259c4a27608579e2fb16b43c8a237ff4280a6b98774
+ * sha256 of the parts: baab523dad263138b7f0a2f6fc092fcfe907aa59ac8f16ba7a5db738f5c8f7cd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20796,9 +20796,17 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
 /* ==== begin src/plan_lives.c ================================================================== */
 /* plan_lives.c - lives to offsets: what is alive at the same time never shares bytes.
  *
- * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets.
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets. With
+ * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
+ * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
+ * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
+ * orders. The best of these ways counts. test_planner.c holds it within 1.1 of the largest sum alive at once; only where a
+ * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
  * Relies on plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 /* #include "plan.h" */
+
+#define EXACT_ALIVE 1024
+#define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
 
 typedef struct place_pass {
     bs_life *lives;
@@ -20806,9 +20814,17 @@ typedef struct place_pass {
     int32_t *by_start; /* [count] in the order in which they begin */
     int32_t *rank;     /* [count] where each stands there */
     int32_t *by_size;  /* [count] the largest first */
+    int32_t *by_birth, *by_death; /* [count] in the order of a sweep */
     int32_t *met;      /* [count] a heap of placed lives that overlap in time, the lowest first */
     int32_t *ends;     /* [2 * leaves] a tree over by_start: when the last one below ends, of those that are placed */
     int32_t leaves;
+    /* for a sweep; only when there are more than EXACT_ALIVE lives */
+    bool backwards;
+    int32_t large;     /* so many of by_size come on top of the others */
+    int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
+    uint64_t *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    int32_t *above, *below, *left, *right; /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
+    int32_t root, last; /* of the tree; in memory */
 } place_pass;
 
 static bool begins_before(const void *user, int32_t a, int32_t b)
@@ -20873,15 +20889,19 @@ static int32_t find_met(place_pass *p, const bs_life *life)
     return count;
 }
 
-/* From below: past every one that leaves no gap. */
-static uint64_t lowest_gap(place_pass *p, const bs_life *life)
+static uint64_t end_of(const place_pass *p, int32_t life)
 {
-    uint64_t offset = 0;
+    return life == p->count ? 0 : bs_align_u64(bs_add_u64(p->lives[life].offset, p->lives[life].bytes));
+}
+
+/* The lowest from `offset` on: past every one that leaves no gap. */
+static uint64_t lowest_gap(place_pass *p, const bs_life *life, uint64_t offset)
+{
     for (int32_t count = find_met(p, life); count > 0; count--) {
         const bs_life *other = &p->lives[p->met[0]];
         if (other->offset >= bs_add_u64(offset, life->bytes))
             break;
-        const uint64_t end = bs_align_u64(bs_add_u64(other->offset, other->bytes));
+        const uint64_t end = end_of(p, p->met[0]);
         offset = offset > end ? offset : end;
         p->met[0] = p->met[count - 1];
         heap_down(p, 0, count - 1);
@@ -20889,41 +20909,304 @@ static uint64_t lowest_gap(place_pass *p, const bs_life *life)
     return offset;
 }
 
+/* ---------------------------------------------------------------------------------------------------- gaps */
+
+/* The gap over a life is known by it. They are in a treap, by size and then from below. */
+static uint64_t gap_of(const place_pass *p, int32_t life) { return p->lives[p->above[life]].offset - end_of(p, life); }
+
+static bool gap_before(const place_pass *p, int32_t a, int32_t b)
+{
+    const uint64_t x = gap_of(p, a), y = gap_of(p, b);
+    return x != y ? x < y : end_of(p, a) < end_of(p, b);
+}
+
+/* As good as random, and the same every time. */
+static uint32_t gap_weight(int32_t life)
+{
+    uint32_t x = (uint32_t)life * 0x9E3779B1u;
+    x = (x ^ (x >> 15)) * 0x85EBCA77u;
+    return x ^ (x >> 13);
+}
+
+static void gap_insert(place_pass *p, int32_t life)
+{
+    int32_t *link = &p->root;
+    while (*link >= 0 && gap_weight(*link) >= gap_weight(life))
+        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
+    int32_t *less = &p->left[life], *more = &p->right[life];
+    for (int32_t at = *link; at >= 0;) {
+        if (gap_before(p, at, life)) {
+            *less = at;
+            less = &p->right[at];
+            at = *less;
+        } else {
+            *more = at;
+            more = &p->left[at];
+            at = *more;
+        }
+    }
+    *less = *more = -1;
+    *link = life;
+}
+
+static void gap_remove(place_pass *p, int32_t life)
+{
+    int32_t *link = &p->root;
+    while (*link != life)
+        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
+    int32_t a = p->left[life], b = p->right[life];
+    while (a >= 0 && b >= 0) {
+        if (gap_weight(a) >= gap_weight(b)) {
+            *link = a;
+            link = &p->right[a];
+            a = *link;
+        } else {
+            *link = b;
+            link = &p->left[b];
+            b = *link;
+        }
+    }
+    *link = a >= 0 ? a : b;
+}
+
+/* The life under the smallest gap of `bytes` at least; -1: there is none. */
+static int32_t gap_find(const place_pass *p, uint64_t bytes)
+{
+    int32_t best = -1;
+    for (int32_t at = p->root; at >= 0;) {
+        const bool holds = gap_of(p, at) >= bytes;
+        best = holds ? at : best;
+        at = holds ? p->left[at] : p->right[at];
+    }
+    return best;
+}
+
+static void take_room(place_pass *p, int32_t life)
+{
+    int32_t under = gap_find(p, bs_align_u64(p->lives[life].bytes));
+    const bool inside = under >= 0;
+    under = inside ? under : p->last;
+    if (inside)
+        gap_remove(p, under);
+    p->lives[life].offset = end_of(p, under);
+    p->below[life] = under;
+    p->above[life] = p->above[under];
+    p->above[under] = life;
+    if (!inside) {
+        p->last = life;
+        return;
+    }
+    p->below[p->above[life]] = life;
+    if (gap_of(p, life) > 0)
+        gap_insert(p, life);
+}
+
+static void give_room(place_pass *p, int32_t life)
+{
+    const int32_t under = p->below[life], over = p->above[life];
+    if (gap_of(p, under) > 0)
+        gap_remove(p, under);
+    if (life == p->last) {
+        p->last = under;
+        return;
+    }
+    if (gap_of(p, life) > 0)
+        gap_remove(p, life);
+    p->above[under] = over;
+    p->below[over] = under;
+    gap_insert(p, under);
+}
+
+/* --------------------------------------------------------------------------------------------------- sweeps */
+
+static int32_t birth(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].last : p->lives[life].first; }
+static int32_t death(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].first : p->lives[life].last; }
+
+/* What lives longer goes first. */
+static bool is_born_before(const void *user, int32_t a, int32_t b)
+{
+    const place_pass *p = user;
+    const int32_t x = birth(p, a), y = birth(p, b);
+    return x != y ? x < y : death(p, a) > death(p, b);
+}
+
+static bool dies_before(const void *user, int32_t a, int32_t b) { return death(user, a) < death(user, b); }
+
+static bool is_swept(const place_pass *p, int32_t life) { return p->lives[life].bytes > 0 && p->size_rank[life] >= p->large; }
+
+/* Places all but the large ones and those without bytes; p->level tells how far they reach. */
+static uint64_t sweep(place_pass *p)
+{
+    uint64_t total = 0;
+    int32_t dead = 0;
+    p->root = -1;
+    p->last = p->count;
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t life = p->by_birth[i];
+        for (; death(p, p->by_death[dead]) < birth(p, life); dead++)
+            if (is_swept(p, p->by_death[dead]))
+                give_room(p, p->by_death[dead]);
+        if (is_swept(p, life))
+            take_room(p, life);
+        p->birth_rank[life] = i;
+        p->level[p->leaves + i] = end_of(p, p->last);
+        total = total > end_of(p, p->last) ? total : end_of(p, p->last);
+    }
+    for (int32_t i = p->leaves - 1; i >= 1; i--)
+        p->level[i] = p->level[2 * i] > p->level[2 * i + 1] ? p->level[2 * i] : p->level[2 * i + 1];
+    return total;
+}
+
+/* How far the swept ones reach while a life lasts. */
+static uint64_t level_of(const place_pass *p, int32_t life)
+{
+    int32_t low = p->birth_rank[life], high = p->count; /* the last that is born before it dies */
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (birth(p, p->by_birth[middle]) <= death(p, life))
+            low = middle;
+        else
+            high = middle;
+    }
+    uint64_t most = 0;
+    for (int32_t a = p->leaves + p->birth_rank[life], b = p->leaves + low; a <= b; a = (a + 1) / 2, b = (b - 1) / 2) {
+        most = most > p->level[a] ? most : p->level[a];
+        most = most > p->level[b] ? most : p->level[b];
+    }
+    return most;
+}
+
 /* ------------------------------------------------------------------------------------------------ placing */
 
-static uint64_t place_by_size(place_pass *p)
+/* Places lives in that order, above what is swept or from the bottom. */
+static uint64_t place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
 {
     uint64_t total = 0;
     for (int32_t i = 0; i < 2 * p->leaves; i++)
         p->ends[i] = INT32_MIN;
-    for (int32_t i = 0; i < p->count; i++)
-        p->by_size[i] = i;
-    bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
-    for (int32_t i = 0; i < p->count; i++) {
-        bs_life *life = &p->lives[p->by_size[i]];
+    for (int32_t i = 0; i < count; i++) {
+        bs_life *life = &p->lives[order[i]];
         life->offset = 0;
         if (life->bytes == 0)
             continue;
-        life->offset = lowest_gap(p, life);
-        met_insert(p, p->by_size[i]);
-        const uint64_t end = bs_add_u64(life->offset, life->bytes);
+        life->offset = lowest_gap(p, life, above ? level_of(p, order[i]) : 0);
+        met_insert(p, order[i]);
+        const uint64_t end = end_of(p, order[i]);
         total = total > end ? total : end;
     }
-    return bs_align_u64(total);
+    return total;
+}
+
+static bool is_born_earlier(const void *user, int32_t a, int32_t b)
+{
+    const place_pass *p = user;
+    return p->birth_rank[a] < p->birth_rank[b];
+}
+
+static bool takes_more(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *x = &((const bs_life *)user)[a], *y = &((const bs_life *)user)[b];
+    return (double)x->bytes * ((double)x->last - x->first + 1) > (double)y->bytes * ((double)y->last - y->first + 1);
+}
+
+#define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
+
+static uint64_t place_swept(place_pass *p, int32_t way, int32_t large)
+{
+    p->backwards = way & 1;
+    p->large = way < 2 ? 0 : large;
+    bs_sort(p->by_birth, p->met, p->count, is_born_before, p);
+    bs_sort(p->by_death, p->met, p->count, dies_before, p);
+    const uint64_t swept = sweep(p);
+    int32_t *order = p->left; /* the tree of gaps has been */
+    memcpy(order, p->by_size, (size_t)p->large * sizeof *order);
+    if (way / 2 == 2)
+        bs_sort(order, p->right, p->large, is_born_earlier, p);
+    if (way / 2 == 3)
+        bs_sort(order, p->right, p->large, takes_more, p->lives);
+    const uint64_t greedy = place_greedily(p, order, p->large, true);
+    return swept > greedy ? swept : greedy;
+}
+
+/* How many of the largest are alive together at most, of `large` of them. */
+static int32_t most_alive_of(const place_pass *p, int32_t large)
+{
+    int32_t alive = 0, most = 0, dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t life = p->by_start[i];
+        for (; p->lives[p->by_death[dead]].last < p->lives[life].first; dead++)
+            alive -= p->size_rank[p->by_death[dead]] < large;
+        alive += p->size_rank[life] < large;
+        most = bs_max_i32(most, alive);
+    }
+    return most;
+}
+
+static int32_t count_large(const place_pass *p)
+{
+    int32_t low = 0, high = p->count;
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (most_alive_of(p, middle) <= LARGE_ALIVE)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Whether no sum alive at once is more than any plan may have: then no offset that a sweep gives is cut. */
+static bool sums_are_exact(const place_pass *p)
+{
+    uint64_t sum = 0;
+    int32_t dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const bs_life *life = &p->lives[p->by_start[i]];
+        for (; p->lives[p->by_death[dead]].last < life->first; dead++)
+            sum -= bs_align_u64(p->lives[p->by_death[dead]].bytes);
+        if (life->bytes > BS_MAX_PLAN_BYTES || sum > BS_MAX_PLAN_BYTES)
+            return false;
+        sum += bs_align_u64(life->bytes);
+    }
+    return true;
+}
+
+static uint64_t place_best(place_pass *p)
+{
+    if (!sums_are_exact(p))
+        return UINT64_MAX; /* refused, wherever they lie */
+    const int32_t large = count_large(p);
+    int32_t best = 0;
+    uint64_t least = UINT64_MAX, total = 0;
+    for (int32_t way = 0; way < WAYS; way++) {
+        total = place_swept(p, way, large);
+        best = total < least ? way : best;
+        least = total < least ? total : least;
+    }
+    return best == WAYS - 1 ? total : place_swept(p, best, large);
 }
 
 static void carve_place(bs_carver *c, place_pass *p, int32_t count)
 {
-    const uint64_t n = (uint64_t)count;
+    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0, word = sizeof(int32_t);
     p->count = count;
     p->leaves = 1;
     while (p->leaves < count)
         p->leaves *= 2;
-    p->by_start = bs_carve(c, n, sizeof *p->by_start);
-    p->rank = bs_carve(c, n, sizeof *p->rank);
-    p->by_size = bs_carve(c, n, sizeof *p->by_size);
-    p->met = bs_carve(c, n, sizeof *p->met);
-    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, sizeof *p->ends);
+    p->by_start = bs_carve(c, n, word);
+    p->rank = bs_carve(c, n, word);
+    p->by_size = bs_carve(c, n, word);
+    p->met = bs_carve(c, n, word);
+    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, word);
+    p->by_birth = bs_carve(c, swept, word);
+    p->by_death = bs_carve(c, swept, word);
+    p->size_rank = bs_carve(c, swept, word);
+    p->birth_rank = bs_carve(c, swept, word);
+    p->above = bs_carve(c, swept, word);
+    p->below = bs_carve(c, swept, word);
+    p->left = bs_carve(c, swept, word);
+    p->right = bs_carve(c, swept, word);
+    p->level = bs_carve(c, swept ? 2 * (uint64_t)p->leaves : 0, sizeof *p->level);
 }
 
 uint64_t bs_place_workspace(int32_t count)
@@ -20934,18 +21217,40 @@ uint64_t bs_place_workspace(int32_t count)
     return c.used;
 }
 
+static void sort_lives(place_pass *p)
+{
+    for (int32_t i = 0; i < p->count; i++)
+        p->by_start[i] = p->by_size[i] = i;
+    bs_sort(p->by_start, p->met, p->count, begins_before, p->lives);
+    bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
+    for (int32_t i = 0; i < p->count; i++)
+        p->rank[p->by_start[i]] = i;
+}
+
+static bool many_are_alive(place_pass *p)
+{
+    if (p->count <= EXACT_ALIVE)
+        return false;
+    p->backwards = false;
+    for (int32_t i = 0; i < p->count; i++) {
+        p->by_birth[i] = p->by_death[i] = i;
+        p->size_rank[p->by_size[i]] = i;
+    }
+    bs_sort(p->by_death, p->met, p->count, dies_before, p);
+    return most_alive_of(p, p->count) > EXACT_ALIVE;
+}
+
 uint64_t bs_place_lives(bs_life *lives, int32_t count, void *workspace)
 {
     place_pass p;
     bs_carver c = {workspace, 0};
+    memset(&p, 0, sizeof p);
     carve_place(&c, &p, count);
     p.lives = lives;
+    sort_lives(&p);
     for (int32_t i = 0; i < count; i++)
-        p.by_start[i] = i;
-    bs_sort(p.by_start, p.met, count, begins_before, lives);
-    for (int32_t r = 0; r < count; r++)
-        p.rank[p.by_start[r]] = r;
-    return place_by_size(&p);
+        lives[i].offset = 0;
+    return many_are_alive(&p) ? place_best(&p) : place_greedily(&p, p.by_size, count, false);
 }
 /* ==== end src/plan_lives.c ==================================================================== */
 

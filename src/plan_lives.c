@@ -359,8 +359,26 @@ static int32_t count_large(const place_pass *p)
     return low;
 }
 
+/* Whether no sum alive at once is more than any plan may have: then no offset that a sweep gives is cut. */
+static bool sums_are_exact(const place_pass *p)
+{
+    uint64_t sum = 0;
+    int32_t dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const bs_life *life = &p->lives[p->by_start[i]];
+        for (; p->lives[p->by_death[dead]].last < life->first; dead++)
+            sum -= bs_align_u64(p->lives[p->by_death[dead]].bytes);
+        if (life->bytes > BS_MAX_PLAN_BYTES || sum > BS_MAX_PLAN_BYTES)
+            return false;
+        sum += bs_align_u64(life->bytes);
+    }
+    return true;
+}
+
 static uint64_t place_best(place_pass *p)
 {
+    if (!sums_are_exact(p))
+        return UINT64_MAX; /* refused, wherever they lie */
     const int32_t large = count_large(p);
     int32_t best = 0;
     uint64_t least = UINT64_MAX, total = 0;

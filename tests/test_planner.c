@@ -198,6 +198,22 @@ static void test_placing_many(int32_t count, bool apart)
     free(lives);
 }
 
+/* Sizes that are cut would spoil the tree of gaps: nothing is placed then, and the plan refused. */
+static void test_placing_too_much(void)
+{
+    enum { MOST = 3000 };
+    static bs_life lives[MOST];
+    void *workspace = aligned_alloc(64, (size_t)bs_place_workspace(MOST));
+    for (int32_t kind = 0; kind < 3; kind++) {
+        for (int32_t i = 0; i < MOST; i++) {
+            const uint64_t large = kind == 0 ? UINT64_MAX : kind == 1 ? UINT64_MAX / 2 : BS_MAX_PLAN_BYTES / 1000;
+            lives[i] = (bs_life){kind == 2 || i % 3 == 0 ? large : BS_ALIGNMENT, 0, i / 4, i / 4 + check_below(MOST)};
+        }
+        check(bs_place_lives(lives, MOST, workspace) > BS_MAX_PLAN_BYTES, "more than any plan may have is told, %d", kind);
+    }
+    free(workspace);
+}
+
 /* Exact to the last life that may be alive, and one more: both are sound. */
 static void test_placing_at_the_limit(void)
 {
@@ -864,6 +880,7 @@ int main(int argc, char **argv)
     check_seed(seed);
     test_placing();
     test_placing_at_the_limit();
+    test_placing_too_much();
     const uint64_t state = check_state;
     check_state = 1; /* whatever the seed: how close one comes depends on the case */
     test_placing_many(2600, true);
