@@ -114,18 +114,17 @@ static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
 
 /* ---------------------------------------------------------------------------------------------------- gaps */
 
-/* The gap over a life is known by it. They are in a treap, by size and then from below; where sizes are too many to tell them
- * apart, by number. */
+/* The gap over a life is known by it. They are in a treap, by size and then from below. */
 static bs_bytes gap_of(const place_pass *p, int32_t life) { return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life)); }
 
 static bool gap_before(const place_pass *p, int32_t a, int32_t b)
 {
-    const bs_bytes x = gap_of(p, a), y = gap_of(p, b), low = end_of(p, a), high = end_of(p, b);
-    return !bs_bytes_same(x, y) ? bs_bytes_less(x, y) : !bs_bytes_same(low, high) ? bs_bytes_less(low, high) : a < b;
+    const bs_bytes x = gap_of(p, a), y = gap_of(p, b);
+    return bs_bytes_same(x, y) ? bs_bytes_less(end_of(p, a), end_of(p, b)) : bs_bytes_less(x, y);
 }
 
 /* As good as random, and the same every time. */
-static uint32_t gap_weight(int32_t life)
+BS_WRAPS static uint32_t gap_weight(int32_t life)
 {
     uint32_t x = (uint32_t)life * 0x9E3779B1u;
     x = (x ^ (x >> 15)) * 0x85EBCA77u;
@@ -357,8 +356,26 @@ static int32_t count_large(const place_pass *p)
     return low;
 }
 
+/* Whether no sum alive at once is more than any plan may have: then no offset that a sweep gives is cut. */
+static bool sums_are_exact(const place_pass *p)
+{
+    bs_bytes sum = bs_bytes_of(0);
+    int32_t dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const bs_life *life = &p->lives[p->by_start[i]];
+        for (; p->lives[p->by_death[dead]].last < life->first; dead++)
+            sum = bs_bytes_sub(sum, bs_bytes_align(p->lives[p->by_death[dead]].bytes));
+        sum = bs_bytes_add(sum, bs_bytes_align(life->bytes));
+        if (bs_bytes_figure(sum) > BS_MAX_PLAN_BYTES)
+            return false;
+    }
+    return true;
+}
+
 static bs_bytes place_best(place_pass *p)
 {
+    if (!sums_are_exact(p))
+        return bs_bytes_of(BS_BYTES_TOO_MANY); /* refused, wherever they lie */
     const int32_t large = count_large(p);
     int32_t best = 0;
     bs_bytes least = bs_bytes_of(BS_BYTES_TOO_MANY), total = least;
