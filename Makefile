@@ -180,7 +180,7 @@ objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) $(patsubst %,$
 UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,src/kernels src/ops))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/%/all.o) $(call objects,$(filter-out $(UNITS:%=%/%),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
 
-.PHONY: all demo test test-all test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-preload amalgamate check size sweep soak mutants lint \
+.PHONY: all demo test test-all test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -206,6 +206,7 @@ help:
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
+	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
 	@echo 'make check        both are what src/ gives; strict builds; symbols'
 	@echo 'make consumers    what is installed, or added to another project, can be used: make, CMake, pkg-config'
@@ -278,6 +279,8 @@ $(foreach p,$(PROGRAM_MAINS),$(eval $(call program,$(firstword $(subst :, ,$(p))
 
 $(BUILD)/tests/%: $(PLAIN)/obj/tests/%.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
+
+$(BUILD)/tests/test_planner: $(BENCH_ARCHIVE)
 
 $(BUILD)/tests/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
@@ -364,13 +367,17 @@ mutants-cuda:
 	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
-BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload,$(BENCH_FILES)))
+BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
 	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; done
 
 # Some minutes by itself. Its scratch files lie in $TMPDIR, else in build/.
 bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
+
+# Minutes, under valgrind: whether planning takes time in proportion to a network.
+bench-planning: $(BUILD)/bench/planning
+	@BUILD='$(BUILD)' sh bench/planning.sh
 
 demo: $(addprefix $(BUILD)/,demo_clip halve video_sr demo_pictures)
 	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo.sh

@@ -118,7 +118,7 @@
  *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes, paths 32767 of a
  *                   router and 2^28 of all, names 63 bytes
  *     a plan        bytes of an arena 2^46, threads 64, lanes 8, forces 16
- *     a model file  what its bytes can hold, weight names 95 bytes
+ *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights), symbols 65535; weight names 95 bytes
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H

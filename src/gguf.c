@@ -241,12 +241,14 @@ static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *run
 static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
 {
     const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
-    uint8_t piece[512];
+    uint8_t piece[4096]; /* as much as there is before most records */
     for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
         bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
             return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
+        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bs_bytes_figure(bytes) - 1) == 0)
+            continue; /* all are like the first */
         for (uint64_t i = 0; i < bs_bytes_figure(bytes); i++)
             if (piece[i] != 0)
                 return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",

@@ -144,7 +144,7 @@ static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
 {
     uint64_t bytes;
     const uint8_t *first = buffer_extent(b, &bytes);
-    return bs_disjoint(first, bytes, session->transient, session->plan->transient_bytes);
+    return bs_disjoint(first, bytes, session->transient, bs_bytes_figure(session->plan->transient_bytes));
 }
 #endif
 

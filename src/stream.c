@@ -29,6 +29,8 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->distance = bs_carve(c, units, sizeof *s->distance);
     s->next_use = bs_carve(c, units, sizeof *s->next_use);
     s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->present = bs_carve(c, units, sizeof *s->present);
+    s->by_offset = bs_carve(c, units, sizeof *s->by_offset);
     s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 

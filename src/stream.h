@@ -93,6 +93,9 @@ typedef struct bs_stream {
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
+    int32_t *present;       /* [n_present] units that have an extent, ascending */
+    int32_t *by_offset;     /* [n_present] the same by their extents, which never overlap */
+    int32_t n_present;
     uint16_t *transitions;
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;

@@ -45,15 +45,33 @@ static bool slot_may_go(const bs_slot *slot)
     return slot->pins == 0 && !slot->needed && slot->in_flight == 0;
 }
 
+/* How many units have an extent that begins before `offset`. */
+static int32_t extents_before(const bs_stream *s, bs_bytes offset)
+{
+    int32_t low = 0, high = s->n_present;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (bs_bytes_less(s->slots[s->by_offset[middle]].offset, offset))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Extents are looked at from the one that `offset` may lie in to the end of the place. */
 int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
 {
-    for (int32_t u = after + 1; u < s->facts.n_units; u++) {
+    int32_t next = -1;
+    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+        const int32_t u = s->by_offset[k];
         const bs_slot *slot = &s->slots[u];
-        if (slot->state != BS_SLOT_ABSENT && bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)) &&
-            bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
-            return u;
+        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
+            break;
+        if (u > after && (next < 0 || u < next) && bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+            next = u;
     }
-    return -1;
+    return next;
 }
 
 typedef struct slot_place {
@@ -81,13 +99,12 @@ bool bs_slots_find(bs_stream *s, bs_bytes bytes, bs_bytes *offset)
 {
     const slot_keep keep = slot_policies[s->facts.desc.policy];
     slot_place best = {{0}, {0}, 0, false};
-    for (int32_t u = 0; u < s->facts.n_units; u++)
-        if (s->slots[u].state != BS_SLOT_ABSENT && slot_may_go(&s->slots[u]))
-            s->slots[u].keep = keep(s, u);
+    for (int32_t k = 0; k < s->n_present; k++)
+        if (slot_may_go(&s->slots[s->present[k]]))
+            s->slots[s->present[k]].keep = keep(s, s->present[k]);
     try_place(s, bs_bytes_of(0), bytes, &best);
-    for (int32_t u = 0; u < s->facts.n_units; u++) {
-        if (s->slots[u].state == BS_SLOT_ABSENT)
-            continue;
+    for (int32_t k = 0; k < s->n_present; k++) {
+        const int32_t u = s->present[k];
         try_place(s, s->slots[u].offset, bytes, &best);
         try_place(s, bs_bytes_add(s->slots[u].offset, s->facts.units[u].slot_bytes), bytes, &best);
     }
@@ -96,6 +113,49 @@ bool bs_slots_find(bs_stream *s, bs_bytes bytes, bs_bytes *offset)
 }
 
 /* ---------------------------------------------------------------------------------------- coming and going */
+
+static void list_insert(int32_t *list, int32_t count, int32_t at, int32_t unit)
+{
+    memmove(list + at + 1, list + at, (size_t)(count - at) * sizeof *list);
+    list[at] = unit;
+}
+
+static void list_remove(int32_t *list, int32_t count, int32_t at)
+{
+    memmove(list + at, list + at + 1, (size_t)(count - at - 1) * sizeof *list);
+}
+
+/* Where a unit stands, or would, among those present. */
+static int32_t present_at(const bs_stream *s, int32_t unit)
+{
+    int32_t low = 0, high = s->n_present;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (s->present[middle] < unit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void extent_taken(bs_stream *s, int32_t unit, bs_bytes offset)
+{
+    list_insert(s->present, s->n_present, present_at(s, unit), unit);
+    list_insert(s->by_offset, s->n_present, extents_before(s, offset), unit);
+    s->slots[unit].offset = offset;
+    s->n_present++;
+}
+
+static void extent_left(bs_stream *s, int32_t unit)
+{
+    int32_t at = extents_before(s, s->slots[unit].offset);
+    while (s->by_offset[at] != unit) /* units of no bytes may begin there too */
+        at++;
+    list_remove(s->present, s->n_present, present_at(s, unit));
+    list_remove(s->by_offset, s->n_present, at);
+    s->n_present--;
+}
 
 static void count_waste(bs_stream *s, int32_t unit)
 {
@@ -123,6 +183,7 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
+    extent_left(s, unit);
     s->slots_used = bs_bytes_sub(s->slots_used, s->facts.units[unit].slot_bytes);
 }
 
@@ -133,7 +194,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
-    slot->offset = offset;
+    extent_taken(s, unit, offset);
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;

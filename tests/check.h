@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wraps.h"
+
 /* What graphs of tests stay within that keep tables of their own; the library has no such limits. */
 #define TEST_PATHS   64
 #define TEST_ROUTERS 64
 #define TEST_DIMS    512
-#include "wraps.h"
 
 static int check_passed, check_failed;
 

@@ -178,7 +178,7 @@ static void rows_of_plan(void)
     bs_arena_init(&memory, "plan", plan_memory, sizeof plan_memory);
     const bs_plan_desc streams = {.slot_bytes = UINT64_MAX};
     const bs_plan *plan = bs_plan_create(&memory, r.plan->graph, &streams, NULL);
-    bs_sizes sizes = {1, 1, 1, 1, 1, 1};
+    bs_sizes sizes = {1, 1, 1, 1, 1, 1, 1};
     bs_stream_plan stream = {1, 1, 1, 1, 1};
     bs_stream_unit_facts unit;
     bs_stream_stage_facts stage;

@@ -30,6 +30,16 @@ ALIGNMENT = 4096        # of records in the file
 TENSOR_ALIGNMENT = 256  # of tensors in a record
 HEAD_BYTES = 256        # of a record, before its weights
 MAX_NAME = 63           # bytes of a name
+# Limits of the library: what is beyond them would be refused when the file is opened.
+MAX_PATHS = 32767       # of a router: BS_MAX_PATHS
+MAX_ALL_PATHS = 2**28   # of all routers
+MAX_ENTRIES = 2**24     # nodes, blocks, weights
+MAX_OPERANDS = 2**26    # of all nodes
+MAX_CONCAT = 8          # BS_MAX_OPERANDS
+MAX_SYMBOLS = 65535
+MAX_FACTOR = 1024       # of a symbol
+MAX_EXTENT = 2**30
+MAX_RANK = 4
 
 # Numbers of the enums in brainstorm.h. They are stored in files and never change.
 DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
@@ -176,6 +186,12 @@ def _number(table, what, kind):
     return table[what]
 
 
+def _within(what, number, low, high):
+    if not low <= number <= high:
+        raise ValueError(f"{what} is {number}, expected {low} .. {high}")
+    return number
+
+
 def _padding(padding, pad):
     number = _number(PADDINGS, padding, "padding")
     if pad and number != PADDINGS["explicit"]:
@@ -189,7 +205,7 @@ def _stored(name, array):
     array = array.astype({"float64": np.float32, "int64": np.int32}.get(array.dtype.name, array.dtype), casting="same_kind")
     if array.dtype.newbyteorder("=") not in _STORED:
         raise ValueError(f"weight {name}: {array.dtype} cannot be stored")
-    if array.ndim > 4 or array.size == 0:
+    if array.ndim > MAX_RANK or array.size == 0:
         raise ValueError(f"weight {name}: shape {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"weight {name} is not finite")
@@ -202,9 +218,10 @@ class Graph:
         self.name, self.scale = name, scale
         self.nodes, self.symbols = [], []
         self.blocks = [Block("main", 0)]
-        self.n_values = self.n_routers = 0
+        self.n_values = self.n_routers = self.n_paths = self.n_operands = 0
         self._open = [0]       # numbers of the blocks we are in
         self._weights = {}     # by name
+        self._taken = set()    # of inputs, states and outputs; (name,) of routers
 
     # ------------------------------------------------------------------------------------------ primitives
 
@@ -213,7 +230,9 @@ class Graph:
         weights: {suffix: array}; None arrays are left out."""
         fields, outputs = OPS[op]
         self._check_name(name)
+        _within("the number of nodes", len(self.nodes) + 1, 1, MAX_ENTRIES)
         numbers = [self._operand(v) for v in inputs]
+        self.n_operands = _within("the number of operands", self.n_operands + len(numbers), 0, MAX_OPERANDS)
         self.nodes.append(Node(op, name, numbers, self._pack(op, fields.split(), params), self._open[-1]))
         for suffix, array in (weights or {}).items():
             if array is not None:
@@ -233,6 +252,11 @@ class Graph:
         if len(name) > MAX_NAME or not all(32 <= ord(c) < 127 for c in name):
             raise ValueError(f"the name {name!r} is not plain ASCII of at most {MAX_NAME} bytes")
 
+    def _take_name(self, name, key):
+        if not name or key in self._taken:
+            raise ValueError(f"the name {name!r} is taken by an earlier one, or empty")
+        self._taken.add(key)
+
     def _pack(self, op, fields, params):
         packed = []
         for field in fields:
@@ -247,6 +271,7 @@ class Graph:
         """What several nodes of one name use is stored once, in the block of the first."""
         stored, known = _stored(name, array), self._weights.get(name)
         if known is None:
+            _within("the number of weights", len(self._weights) + 1, 1, MAX_ENTRIES)
             self._weights[name] = stored
             self.blocks[self._open[-1]].add(name, stored)
         elif known.dtype != stored.dtype or known.shape != stored.shape or known.tobytes() != stored.tobytes():
@@ -258,6 +283,7 @@ class Graph:
         self._check_name(name)
         if not name or len(name) > MAX_NAME - len("block."):
             raise ValueError(f"the block name {name!r} is empty or too long")
+        _within("the number of blocks", len(self.blocks) + 1, 1, MAX_ENTRIES)
         block = Block(name, len(self.nodes))
         self.blocks.append(block)
         self._open.append(len(self.blocks) - 1)
@@ -271,10 +297,18 @@ class Graph:
 
     def symbol(self, name, maximum):
         self._check_name(name)
-        self.symbols.append((name, int(maximum)))
+        _within("the number of symbols", len(self.symbols) + 1, 1, MAX_SYMBOLS)
+        self.symbols.append((name, _within(f"the maximum of {name!r}", int(maximum), 1, MAX_EXTENT)))
         return Symbol(len(self.symbols))
 
     def _source(self, op, name, dtype, shape):
+        _within(f"the rank of {name!r}", len(shape), 1, MAX_RANK)
+        for d in shape:
+            if isinstance(d, Symbol):
+                _within(f"a factor in {name!r}", d.factor, 1, MAX_FACTOR)
+            else:
+                _within(f"an extent of {name!r}", int(d), 1, MAX_EXTENT)
+        self._take_name(name, name)
         codes = [-(d.number + 65536 * (d.factor - 1)) if isinstance(d, Symbol) else int(d) for d in shape]
         dims = {f"dim{i}": code for i, code in enumerate(codes)}
         return self.node(op, name=name, dtype=_number(DTYPES, dtype, "type"), rank=len(codes), **dims)
@@ -289,6 +323,7 @@ class Graph:
         self.node("state_write", [state, value])
 
     def output(self, name, value):
+        self._take_name(name, name)
         self.node("output", [value], name)
 
     # ---------------------------------------------------------------------------------- cells and routers
@@ -335,6 +370,10 @@ class Graph:
             cost = np.asarray(cost, np.int32)
             path = np.arange(paths, dtype=np.int32) if path is None else np.asarray(path, np.int32)
             capacity = cost.size
+        _within(f"paths of {name!r}", paths, 1, MAX_PATHS)
+        _within(f"k of {name!r}", k, 0, paths)
+        self.n_paths = _within("the number of all paths", self.n_paths + paths, 1, MAX_ALL_PATHS)
+        self._take_name(name, (name,))
         self.node("route", [score] if knob is None else [score, knob], name, {"cost": cost, "path": path, "table": table},
                   protocol=_number(PROTOCOLS, protocol, "protocol"), paths=paths, k=k, threshold=threshold,
                   fallback=fallback, capacity=capacity, normalise=normalise)
@@ -342,6 +381,7 @@ class Graph:
         return Router(self, self.n_routers, paths, score)
 
     def scatter(self, router, path, x):
+        _within("the path", path, 0, router.paths - 1)
         return self.node("scatter", [x], router=router.number, path=path)
 
     @contextlib.contextmanager
@@ -429,6 +469,7 @@ class Graph:
         return self.node("convert", [x], dtype=_number(DTYPES, dtype, "type"), scale=scale, code_bits=code_bits)
 
     def concat(self, values, axis):
+        _within("the number of values", len(values), 1, MAX_CONCAT)
         return self.node("concat", values, axis=axis)
 
     def slice(self, x, axis, start, length):
